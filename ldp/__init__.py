@@ -1,0 +1,1 @@
+"""Local differential privacy: mechanisms with their exact privacy loss and unbiased estimators."""

@@ -1,0 +1,1 @@
+"""What every protocol stands on: randomness, keys, rings, wire format, the in-process network."""

@@ -1,0 +1,1 @@
+"""Recommender systems on the protocols of mpc, ldp and secagg."""

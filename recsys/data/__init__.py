@@ -1,0 +1,1 @@
+"""Loaders, the synthetic city, splits and features."""

@@ -1,0 +1,1 @@
+"""The plaintext models that the adapters must agree with."""

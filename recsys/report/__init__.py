@@ -1,0 +1,1 @@
+"""Run folders, the privacy ledger and what a run prints."""

@@ -1,0 +1,1 @@
+"""Secure aggregation by pairwise one-time pads."""
