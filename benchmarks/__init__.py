@@ -1,0 +1,1 @@
+"""Benchmarks of the toolkit: bench files, ratio rows against peers, and the harness under them."""

@@ -6,6 +6,7 @@ Model: reliable, in order, everything visible to the test that owns it. It is no
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 
 
@@ -58,7 +59,8 @@ class LocalNetwork:
 
     def count(self, kind: str, messages: int, size: int) -> None:
         """Count a batch that moves as one array: ``messages`` of ``size`` bytes all together."""
-        self.traffic[kind].add(messages, size)
+        messages = integer("messages", messages, 0, 2**63 - 1)
+        self.traffic[kind].add(messages, integer("size", size, 0, 2**63 - 1))
 
     def receive(self, receiver: int) -> list[Delivery]:
         """Empty the receiver's box, in the order of sending."""
@@ -73,6 +75,11 @@ class LocalNetwork:
         if not self._record:
             raise ParameterError("views were not recorded", remedy="LocalNetwork(record=True)")
         return tuple(self._views[party])
+
+    @property
+    def records(self) -> bool:
+        """Whether views are kept, so that batches must send every message one by one."""
+        return self._record
 
     @property
     def messages(self) -> int:

@@ -26,8 +26,11 @@ class Prg(Rng):
         self._stream = Keystream(seed, offset)
 
     def fill(self, out: NDArray[Any]) -> None:
-        """Overwrite ``out`` with the next bytes of the stream."""
+        """Overwrite ``out`` with the next bytes of the stream, as Keystream.fill does."""
         self._stream.fill(out)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a Prg holds a seed and is not picklable")
 
     def __repr__(self) -> str:
         return "Prg(<seed hidden>)"

@@ -24,8 +24,7 @@ def tapes(sizes: Sequence[int]) -> NDArray[np.uint64]:
         total *= size
     if total > MAX_TAPES:
         raise ValueError(f"{total} tapes, at most {MAX_TAPES} are walked")
-    grid = np.indices(tuple(sizes), dtype=np.uint64) if sizes else np.zeros((0, 1), np.uint64)
-    return grid.reshape(len(sizes), -1).T.copy()
+    return np.indices(tuple(sizes), dtype=np.uint64).reshape(len(sizes), total).T.copy()
 
 
 class TapeRng(Rng):

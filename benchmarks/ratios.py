@@ -1,0 +1,105 @@
+"""The ratio rows as a command: ``python -m benchmarks.ratios [--group G] [--name N] [--json]``.
+
+With ``--json`` the standard output is one object,
+``{"rows": [{"name", "ours", "other", "unit", "ratio", "ok", "note"}]}``; progress goes to the
+standard error. ``ours`` and ``other`` are seconds per operation.
+
+Exit status: 0; 1 if a row's results were wrong or its code failed; 2 for a wrong argument. A peer
+that cannot be built is no failure of ours: its ratio is null and its note says why.
+"""
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+
+from benchmarks.environments import Environments
+from benchmarks.harness import GROUPS, ROUNDS, Result, Row, measure
+from benchmarks.rows import ldp, mpc, secagg
+
+ROWS: tuple[Row, ...] = (*mpc.ROWS, *ldp.ROWS, *secagg.ROWS)
+FIELDS = ("name", "ours", "other", "unit", "ratio", "ok", "note")
+
+
+def main(arguments: Sequence[str] | None = None, *, rows: tuple[Row, ...] = ROWS) -> int:
+    """Measure the rows that the arguments ask for; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.ratios",
+        description="Time each row's two sides in turns and print their ratio. Seconds are per "
+        "operation; a row named .vs_X or .of_X gives other / ours, .over_X gives ours / other.",
+    )
+    parser.add_argument("--group", choices=GROUPS, help="only the rows of this group")
+    parser.add_argument("--name", action="append", help="only the row of this name; repeatable")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"{ROUNDS} (default) or more")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    options = parser.parse_args(arguments)
+    if options.rounds < ROUNDS:
+        parser.error(f"--rounds must be at least {ROUNDS}, got {options.rounds}")
+    known = {row.name for row in rows}
+    for name in options.name or ():
+        if name not in known:
+            parser.error(f"no row is named {name!r}; the names: {', '.join(sorted(known))}")
+    chosen = [
+        row
+        for row in rows
+        if (options.group is None or options.group in row.groups)
+        and (options.name is None or row.name in options.name)
+    ]
+    results = measure_all(chosen, rounds=options.rounds)
+    print(as_json(results) if options.json else as_table(results))
+    return 1 if any(result.failed for result in results) else 0
+
+
+def measure_all(rows: Iterable[Row], *, rounds: int) -> list[Result]:
+    """Measure one row after the other. Code that raises makes a row that is not ok."""
+    environments = Environments()
+    results = []
+    for row in rows:
+        print(f"{row.name} ...", end=" ", file=sys.stderr, flush=True)
+        try:
+            result = measure(row, environments, rounds=rounds)
+        except Exception as error:  # one broken row must not cost the hours of all the others
+            traceback.print_exc()
+            note = f"failed: {type(error).__name__}: {error}"
+            result = Result(row.name, None, None, row.unit, None, False, note, failed=True)
+        print(_figure(result.ratio), file=sys.stderr, flush=True)
+        results.append(result)
+    return results
+
+
+def as_json(results: Iterable[Result]) -> str:
+    """The results as the one JSON object that the command promises."""
+    rows = [{field: getattr(result, field) for field in FIELDS} for result in results]
+    return json.dumps({"rows": rows}, indent=2, allow_nan=False)
+
+
+def as_table(results: Iterable[Result]) -> str:
+    """The results as aligned columns for a reader; seconds in engineering units."""
+    lines = [FIELDS]
+    for result in results:
+        times = (_time(result.ours), _time(result.other))
+        ok = "yes" if result.ok else "no"
+        lines.append((result.name, *times, result.unit, _figure(result.ratio), ok, result.note))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(FIELDS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _figure(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.3g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The ratio rows, one file for each package; every file holds a tuple ``ROWS``."""

@@ -1,0 +1,1 @@
+"""Baselines of the papers' tables: one file for each system."""

@@ -1,0 +1,80 @@
+"""Each user's training samples in local batches, shuffled anew in every epoch.
+
+Round r of an epoch takes the r-th local batch of every user; who has fewer samples is padded with
+samples of label 0, whose gradient is zero, so that a cohort is one dense array.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc.core.errors import ParameterError
+from recsys.data.prepare import Pairs
+from recsys.simulation import SimulationRng
+
+
+@dataclass(frozen=True)
+class Batch:
+    """pois int32 and labels float64, both (members, local batch); label 0 marks padding.
+
+    counts: float64 (members,), the number of real samples of each member.
+    """
+
+    pois: NDArray[np.int32]
+    labels: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+
+class UserBatches:
+    """Training pairs grouped by user. ``rounds`` is public: the largest user's batches."""
+
+    def __init__(self, pairs: Pairs, users: int, local_batch: int, sim: SimulationRng) -> None:
+        if local_batch < 1:
+            raise ParameterError(f"local_batch must be at least 1, got {local_batch}")
+        self._pairs = pairs
+        self._local_batch = local_batch
+        self._sim = sim
+        self.counts = np.bincount(pairs.users, minlength=users)
+        self._starts = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
+        self.rounds = -(-int(self.counts.max(initial=0)) // local_batch)
+        self._pois = np.zeros(0, dtype=np.int32)
+        self._labels = np.zeros(0)
+
+    def shuffle(self, epoch: int) -> None:
+        """Order each user's samples by the coins of (user, POI, epoch)."""
+        pairs = self._pairs
+        coins = self._sim.coins("order", pairs.users, pairs.pois, epoch)
+        order = np.lexsort((coins, pairs.users))
+        self._pois = pairs.pois[order]
+        self._labels = pairs.labels[order].astype(np.float64)
+
+    def take(self, members: NDArray[np.int32], round_: int) -> Batch:
+        """The members' local batches of round ``round_`` (0 is the epoch's first)."""
+        offset = round_ * self._local_batch + np.arange(self._local_batch)
+        real = offset < self.counts[members][:, np.newaxis]
+        index = np.where(real, self._starts[members][:, np.newaxis] + offset, 0)
+        return Batch(
+            pois=self._pois[index],
+            labels=np.where(real, self._labels[index], 0.0),
+            counts=real.sum(axis=1).astype(np.float64),
+        )
+
+    def active(self, round_: int) -> NDArray[np.int32]:
+        """Users who still have a sample in this round."""
+        return np.flatnonzero(self.counts > round_ * self._local_batch).astype(np.int32)
+
+
+def draw_cohorts(users: int, size: int, sim: SimulationRng) -> list[NDArray[np.int32]]:
+    """Split all users at random into cohorts of at least ``size``, once for the whole training.
+
+    The cohorts differ by at most one member; what would be left over joins the others, so nobody
+    is starved. With fewer users than ``size`` there is one cohort of all of them.
+    """
+    if size < 1:
+        raise ParameterError(f"cohort must be at least 1, got {size}")
+    if users < 1:
+        raise ParameterError(f"there must be at least 1 user, got {users}")
+    order = sim.order("cohort", np.arange(users))
+    parts = np.array_split(order, max(1, users // size))
+    return [np.sort(part).astype(np.int32) for part in parts]

@@ -1,0 +1,94 @@
+"""``privrec data``: which data sets there are, and what one of them holds."""
+
+from typing import Annotated, Any
+
+import typer
+
+from recsys.cli.console import Console
+from recsys.cli.options import Json, PlainCommand, Quiet, Verbose
+from recsys.data.catalogue import DataSet, find, list_sets
+from recsys.data.describe import describe
+from recsys.report.table import text_table
+
+EXAMPLES = """\b
+Examples:
+  privrec data list
+  privrec data describe synthetic-city
+"""
+
+LIST_EXAMPLES = """\b
+Examples:
+  privrec data list
+  PRIVREC_DATA=my-data-sets privrec data list --json
+"""
+
+DESCRIBE_EXAMPLES = """\b
+Examples:
+  privrec data describe synthetic-city
+  privrec data describe synthetic-city:2000x1500,seed=1
+  privrec data describe my-city/checkins.csv --json
+"""
+
+app = typer.Typer(rich_markup_mode=None, epilog=EXAMPLES)
+
+
+@app.callback(invoke_without_command=True)
+def data(ctx: typer.Context) -> None:
+    """Show data sets: the built-in city and those below $PRIVREC_DATA."""
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+@app.command("list", cls=PlainCommand, epilog=LIST_EXAMPLES)
+def list_(
+    ctx: typer.Context, *, json: Json = False, quiet: Quiet = False, verbose: Verbose = False
+) -> None:
+    """List the data sets that --data knows by name."""
+    found = [(known.name, _source(known)) for known in list_sets()]
+    lines = text_table(("name", "source"), found)
+    rows = [{"name": name, "source": source} for name, source in found]
+    ctx.ensure_object(Console).result(lines, {"rows": rows})
+
+
+@app.command("describe", cls=PlainCommand, epilog=DESCRIBE_EXAMPLES)
+def describe_(
+    ctx: typer.Context,
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME|PATH", show_default=False)],
+    json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Count users, POIs and check-ins, before any preparation.
+
+    Takes a name of 'privrec data list', a folder with checkins.csv[.gz], or a file.
+    """
+    facts = describe(find(name).load())
+    lines = text_table(("what", "value"), list(_words(facts)))
+    ctx.ensure_object(Console).result(lines, {"rows": [facts]})
+
+
+def _source(known: DataSet) -> str:
+    if known.city is not None:
+        return f"made on the spot, {known.city.users} users and {known.city.pois} POIs"
+    return str(known.path)
+
+
+def _words(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    for name, value in facts.items():
+        parts = {"": value} if not isinstance(value, dict) else value
+        for part, number in parts.items():
+            label = f"{name} {part}".replace("_", " ").rstrip()
+            rows.append((label, _word(number)))
+    return rows
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,87 @@
+"""Exit codes, and the one sentence for whatever went wrong.
+
+0    done
+1    an internal error: a bug of ours, or a machine that gave up
+2    bad input: options, files, data, a training that diverged
+3    refused, because privacy would suffer
+130  interrupted; the last checkpoint is kept
+"""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from mpc.core.errors import BudgetError, ToolkitError
+from recsys.cli.main import INTERRUPTED
+from recsys.errors import PrivacyRefusal
+
+DONE, INTERNAL, BAD_INPUT, REFUSED = 0, 1, 2, 3
+
+# The caller named a path that does not work; a full disk or a broken one is not her mistake.
+_PATH_ERRORS = (
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a failed command ends."""
+
+    code: int
+    kind: str
+    message: str
+    remedy: str = ""
+
+
+class InterruptedRunError(Exception):
+    """Ctrl-C or SIGTERM during training. checkpoints: epochs that are kept in ``folder``."""
+
+    def __init__(self, folder: Path, checkpoints: int) -> None:
+        super().__init__(folder, checkpoints)
+        self.folder = folder
+        self.checkpoints = checkpoints
+
+
+def explain(error: Exception) -> Failure:
+    """The failure that ``error`` stands for."""
+    if isinstance(error, InterruptedRunError):
+        kept = f"epoch {error.checkpoints} is kept" if error.checkpoints else "no epoch is done yet"
+        return Failure(
+            INTERRUPTED,
+            "Interrupted",
+            f"interrupted; {kept}",
+            f"go on with: privrec train --resume {shlex.quote(str(error.folder))}",
+        )
+    if isinstance(error, click.Abort):
+        return interrupted()
+    if isinstance(error, click.ClickException):
+        return _usage(error)
+    if isinstance(error, ToolkitError):
+        refused = isinstance(error, PrivacyRefusal | BudgetError)
+        code = REFUSED if refused else BAD_INPUT
+        return Failure(code, type(error).__name__, error.message, error.remedy)
+    if isinstance(error, _PATH_ERRORS) and error.filename is not None:
+        message = f"{error.filename}: {error.strerror}"
+        return Failure(BAD_INPUT, type(error).__name__, message, "check path and permissions")
+    # A library's message may have several.
+    detail = " ".join(str(error).split())
+    message = f"internal error: {type(error).__name__}: {detail}".rstrip(": ")
+    return Failure(INTERNAL, type(error).__name__, message, "run again with -v for the traceback")
+
+
+def _usage(error: click.ClickException) -> Failure:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = "privrec" if context is None else context.command_path
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return Failure(BAD_INPUT, "UsageError", message, f"see {command} --help")
+
+
+def interrupted() -> Failure:
+    """Ctrl-C or SIGTERM where there is nothing to go on with."""
+    return Failure(INTERRUPTED, "Interrupted", "interrupted")

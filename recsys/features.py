@@ -1,0 +1,93 @@
+"""The feature vector of a sample: X^ij, the user's private part beside the POI's public part.
+
+Source: PriRec (Chen et al., 2020), section 3.1.2: concatenation of X^i and X^j.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.randomized_response import RandomizedResponse
+from mpc.core.errors import ParameterError
+from recsys.config import TrainConfig
+from recsys.data.features import static_features
+from recsys.data.features import static_features
+from recsys.data.prepare import Prepared
+from recsys.dynamic import CoinSource, VisitorCounts, as_feature, collect
+from recsys.simulation import SimulationRng
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Features:
+    """user (users, m), private; poi (POIs, n), public. D = m + n.
+
+    counts: the dynamic features' raw estimates, empty without dynamic features.
+    """
+
+    user: Floats
+    poi: Floats
+    names: tuple[str, ...]
+    counts: tuple[VisitorCounts, ...]
+
+    @property
+    def dim(self) -> int:
+        """D, without the constant feature."""
+        return self.user.shape[1] + self.poi.shape[1]
+
+    def samples(self, users: NDArray[np.int32], pois: NDArray[np.int32]) -> Floats:
+        """X^ij for index arrays of one shape: (..., D)."""
+        public = self.poi[pois]
+        if not self.user.shape[1]:
+            return public
+        return np.concatenate([self.user[users], public], axis=-1)
+
+
+def assemble(
+    prepared: Prepared,
+    config: TrainConfig,
+    sim: SimulationRng,
+    coins: CoinSource,
+    user_features: Floats | None = None,
+) -> Features:
+    """Build the features that ``config`` asks for; dynamic ones cost the users privacy.
+
+    user_features: float64 (users, m) of the users that are left, None for none.
+    """
+    users, pois = prepared.n_users, prepared.n_pois
+    private = np.zeros((users, 0)) if user_features is None else np.asarray(user_features)
+    if private.ndim != 2 or private.shape[0] != users or not np.isfinite(private).all():
+        raise ParameterError(
+            f"user_features must be finite, of shape ({users}, m), got {private.shape}"
+        )
+    names = [f"user:{column}" for column in range(private.shape[1])]
+    columns = [np.zeros((pois, 0))]
+    counts: tuple[VisitorCounts, ...] = ()
+    if config.feature_kind in ("static", "all"):
+        table = static_features(
+            prepared, regions=config.regions, categories=config.categories
+        )
+        columns.append(table.values)
+        names += table.names
+    if config.feature_kind == "all":
+        counts = _dynamic(prepared, config, coins)
+        columns += [as_feature(count)[:, np.newaxis] for count in counts]
+        names += [f"dynamic:{count.name}" for count in counts]
+    return Features(private, np.concatenate(columns, axis=1), tuple(names), counts)
+
+
+def _dynamic(
+    prepared: Prepared, config: TrainConfig, coins: CoinSource
+) -> tuple[VisitorCounts, ...]:
+    shape = (prepared.n_users, prepared.n_pois)
+    questions = {"visitors": prepared.visitors}
+    if config.dynamic == "three":
+        questions["returning"] = prepared.returning
+        questions["recent"] = prepared.recent
+    # The features share the budget of a user-POI pair: basic composition adds them up again.
+    mechanism = RandomizedResponse.from_epsilon(config.epsilon / len(questions))
+    return tuple(
+        collect(name, pairs, shape, mechanism, coins) for name, pairs in questions.items()
+    )

@@ -1,0 +1,189 @@
+"""A trained model on disk, separated by who holds what, and never pickled.
+
+    recommender/model.npz  V, the POIs' public features and coordinates (FM: w and all else too)
+    users/models.npz       each user's linear model, features and visits; mode 0600
+    public/model.json      settings, feature names, digest, version of this format
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc.core.durable import PUBLIC, write_durably
+from recsys.config import TrainConfig
+from recsys.errors import DataError
+from recsys.features import Features
+from recsys.metrics import model_digest
+from recsys.models import fm
+
+Floats = NDArray[np.float64]
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """The arrays of a trained model. w: (D + 1,) for FM, (users, D + 1) for PriRec.
+
+    visit_users, visit_pois: training positives, sorted by user: what is not new to a user.
+    """
+
+    w: Floats
+    v: Floats
+    features: Features
+    user_ids: tuple[str, ...]
+    poi_ids: tuple[str, ...]
+    lat: Floats
+    lon: Floats
+    category: NDArray[np.int32]
+    category_names: tuple[str, ...]
+    visit_users: NDArray[np.int32]
+    visit_pois: NDArray[np.int32]
+
+    @cached_property
+    def _users(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.user_ids)}
+
+    @cached_property
+    def _pois(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.poi_ids)}
+
+    def user_index(self, ids: Sequence[object]) -> NDArray[np.int32]:
+        """Rows of external user ids; -1 for unknown ones."""
+        return np.array([self._users.get(str(name), -1) for name in ids], dtype=np.int32)
+
+    def poi_index(self, ids: Sequence[object]) -> NDArray[np.int32]:
+        """Rows of external POI ids; -1 for unknown ones."""
+        return np.array([self._pois.get(str(name), -1) for name in ids], dtype=np.int32)
+
+    def visited(self, user: int) -> NDArray[np.int32]:
+        """POIs of the user's training part."""
+        low, high = np.searchsorted(self.visit_users, [user, user + 1])
+        return self.visit_pois[low:high]
+
+    def category_of(self, poi: int) -> str:
+        """Name of the POI's category, empty where unknown."""
+        index = int(self.category[poi])
+        return self.category_names[index] if index >= 0 else ""
+
+    def score(self, users: NDArray[np.int32], pois: NDArray[np.int32]) -> Floats:
+        """Eq. 1 for index pairs; -1 takes the fallback that ``Predictions`` describes."""
+        features = self.features
+        mean_poi = features.poi.mean(axis=0)
+        public = np.where(pois[:, np.newaxis] >= 0, features.poi[pois], mean_poi)
+        private = np.where(users[:, np.newaxis] >= 0, features.user[users], 0.0)
+        w = self.w if self.w.ndim == 1 else np.where(users[:, np.newaxis] >= 0, self.w[users], 0.0)
+        return fm.forward(np.concatenate([private, public], axis=1), w, self.v).score
+
+
+def write_model(folder: Path, files: ModelFiles, config: TrainConfig) -> None:
+    """Write the three parts; public/model.json comes last and makes the model complete."""
+    features = files.features
+    shared: dict[str, NDArray[Any]] = {
+        "v": files.v,
+        "poi_features": features.poi,
+        "poi_ids": np.array(files.poi_ids, dtype=np.str_),
+        "lat": files.lat,
+        "lon": files.lon,
+        "category": files.category,
+        "category_names": np.array(files.category_names, dtype=np.str_),
+    }
+    private: dict[str, NDArray[Any]] = {
+        "user_features": features.user,
+        "user_ids": np.array(files.user_ids, dtype=np.str_),
+        "visit_users": files.visit_users,
+        "visit_pois": files.visit_pois,
+    }
+    (shared if config.is_central else private)["w"] = files.w
+    for name in ("recommender", "users", "public"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "users").chmod(0o700)
+    write_durably(folder / "recommender" / "model.npz", pack_arrays(shared))
+    write_durably(folder / "users" / "models.npz", pack_arrays(private))
+    public = {
+        "format": FORMAT,
+        "config": config.to_dict(),
+        "features": list(features.names),
+        "model_digest": model_digest({"w": files.w, "v": files.v}),
+    }
+    text = json.dumps(public, indent=2) + "\n"
+    write_durably(folder / "public" / "model.json", text.encode(), mode=PUBLIC)
+
+
+def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
+    """Inverse of ``write_model``; checks the digest."""
+    public = _read_public(folder / "public" / "model.json")
+    shared = read_arrays(folder / "recommender" / "model.npz")
+    private = read_arrays(folder / "users" / "models.npz")
+    arrays = shared | private
+    try:
+        files = ModelFiles(
+            w=arrays["w"],
+            v=arrays["v"],
+            features=Features(
+                arrays["user_features"], arrays["poi_features"], tuple(public["features"]), ()
+            ),
+            user_ids=tuple(arrays["user_ids"].tolist()),
+            poi_ids=tuple(arrays["poi_ids"].tolist()),
+            lat=arrays["lat"],
+            lon=arrays["lon"],
+            category=arrays["category"],
+            category_names=tuple(arrays["category_names"].tolist()),
+            visit_users=arrays["visit_users"],
+            visit_pois=arrays["visit_pois"],
+        )
+    except KeyError as error:
+        raise DataError(f"array {error} is missing", file=str(folder), remedy="train again") from None
+    if model_digest({"w": files.w, "v": files.v}) != public["model_digest"]:
+        raise DataError(
+            "the model arrays do not belong to public/model.json",
+            file=str(folder),
+            remedy="train again",
+        )
+    return files, TrainConfig.from_dict(public["config"])
+
+
+def pack_arrays(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """The bytes of an uncompressed .npz archive without pickled objects."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz archive; DataError if it is missing, damaged or holds objects."""
+    try:
+        # Opened here, because numpy leaves its own file open if the archive is damaged.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise DataError(
+            "no such file", file=str(path), expected="a model folder", remedy="train one first"
+        ) from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        raise DataError("damaged array file", file=str(path), remedy="train again") from None
+
+
+def _read_public(path: Path) -> dict[str, Any]:
+    try:
+        public: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            "no trained model here",
+            file=str(path),
+            expected="the --out folder of a finished 'privrec train'",
+        ) from None
+    except (OSError, ValueError):
+        raise DataError("damaged file", file=str(path), remedy="train again") from None
+    if public.get("format") != FORMAT:
+        raise DataError(
+            f"model format {public.get('format')!r}", file=str(path), expected=f"format {FORMAT}"
+        )
+    return public

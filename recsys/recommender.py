@@ -1,0 +1,243 @@
+"""What every recommender offers, with scikit-learn's habits: fit, predict, recommend, save, load.
+
+Source: PriRec (Chen et al., 2020), Algorithm 3 for prediction.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from ldp.coins import memo_coins
+from mpc.core.errors import ParameterError, StateError
+from mpc.core.local import LocalNetwork
+from recsys.config import TrainConfig
+from recsys.data.checkins import CheckIns
+from recsys.data.prepare import Pairs, Prepared, prepare
+from recsys.dynamic import CoinSource
+from recsys.features import Features, assemble
+from recsys.metrics import model_digest, pooled_auc, user_auc
+from recsys.model_files import ModelFiles, read_model, write_model
+from recsys.models import fm
+from recsys.run import MemoryRun, Run
+from recsys.simulation import SimulationRng
+from recsys.stopwatch import Stopwatch
+from recsys.training import EpochRecord, Learner, Progress, train
+
+Floats = NDArray[np.float64]
+
+
+class MeasuredLearner(Learner, ABC):
+    """A learner that says where its time went."""
+
+    clock: Stopwatch
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """probability (n,): of a visit, in (0, 1).  score (n,): its logit.
+
+    known_user, known_poi (n,): False marks a fallback. An unknown user is scored by V and the
+    POI's public features alone, without a linear model; an unknown POI by the mean POI's features.
+    """
+
+    probability: Floats
+    score: Floats
+    known_user: NDArray[np.bool_]
+    known_poi: NDArray[np.bool_]
+
+    @property
+    def fallbacks(self) -> int:
+        """How many predictions rest on a fallback."""
+        return int((~(self.known_user & self.known_poi)).sum())
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One POI of a top-k list. probability: of a visit, in (0, 1)."""
+
+    poi: str
+    probability: float
+    lat: float
+    lon: float
+    category: str
+
+
+class Recommender(ABC):
+    """Base of PriRec and its baselines. Fitted attributes end in an underscore."""
+
+    models: ClassVar[tuple[str, ...]]
+
+    def __init__(self, config: TrainConfig | None = None) -> None:
+        self.config = config or TrainConfig(model=self.models[0])
+        if self.config.model not in self.models:
+            raise ParameterError(
+                f"{type(self).__name__} trains {' or '.join(self.models)}, "
+                f"got model {self.config.model!r}"
+            )
+        self._files: ModelFiles | None = None
+
+    @abstractmethod
+    def _learner(
+        self, prepared: Prepared, features: Features, sim: SimulationRng, run: Run
+    ) -> MeasuredLearner:
+        """The learner of this model."""
+
+    def fit(
+        self,
+        data: CheckIns | Prepared,
+        *,
+        user_features: Floats | None = None,
+        run: Run | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train on ``data``, early stopping on its validation part; returns ``self``.
+
+        user_features: float64, a row for each user of the *prepared* data.  run: where secrets
+        and checkpoints live (default: in memory).  progress: called after every epoch.
+        Sets ``prepared_``, ``features_``, ``learner_``, ``history_``, ``w_``, ``v_``.
+        """
+        run = run or MemoryRun()
+        seed = run.experiment_seed() if self.config.seed is None else self.config.seed
+        sim = SimulationRng(seed)
+        prepared = (
+            data if isinstance(data, Prepared) else prepare(data, self.config.prepare, sim)
+        )
+        clock = Stopwatch()
+        with clock.step("features"):
+            coins = self._privacy_coins(len(prepared.user_ids), sim, run)
+            features = assemble(prepared, self.config, sim, coins, user_features)
+        learner = self._learner(prepared, features, sim, run)
+        learner.clock.seconds = clock.seconds | learner.clock.seconds
+        # Set before training, so that ``progress`` can read what the run has cost so far.
+        self.prepared_, self.features_, self.learner_ = prepared, features, learner
+        self.history_: list[EpochRecord] = learner.state.history
+
+        def validate() -> float | None:
+            part = prepared.validation
+            scores = _scores(features, learner.state.w, learner.state.v, part)
+            return pooled_auc(part.labels, scores)
+
+        train(
+            learner,
+            validate,
+            run,
+            epochs=self.config.epochs,
+            patience=self.config.patience,
+            users_hold_w=not self.config.is_central,
+            progress=progress,
+        )
+        self._files = _collect(self.config, prepared, features, learner)
+        return self
+
+    def _privacy_coins(self, users: int, sim: SimulationRng, run: Run) -> CoinSource:
+        if self.config.seed is not None:
+            # A seeded run is reproducible, and says that it gives no privacy.
+            return lambda family, rows, pois: sim.coins(f"privacy:{family}", rows[:, None], pois)
+        keys = run.memo_keys(users)
+        return lambda family, rows, pois: memo_coins(keys[rows], family, pois)
+
+    @property
+    def files(self) -> ModelFiles:
+        """The trained model's arrays, by who holds them. StateError before ``fit``."""
+        if self._files is None:
+            raise StateError("the model is not trained yet", remedy="call fit or load first")
+        return self._files
+
+    @property
+    def model_digest(self) -> str:
+        """SHA-256 over the model arrays alone: equal models, equal digest."""
+        return model_digest({"w": self.files.w, "v": self.files.v})
+
+    def evaluate(self, pairs: Pairs) -> tuple[float | None, float | None]:
+        """AUC pooled over ``pairs`` (indices of the training data), and the mean of users' AUCs."""
+        files = self.files
+        scores = _scores(files.features, files.w, files.v, pairs)
+        return (
+            pooled_auc(pairs.labels, scores),
+            user_auc(pairs.users, pairs.labels, scores),
+        )
+
+    def predict(self, pairs: Sequence[tuple[object, object]]) -> Predictions:
+        """Score (user id, POI id) pairs, external ids of any kind; never fails on unknown ids."""
+        files = self.files
+        users = files.user_index([user for user, _ in pairs])
+        pois = files.poi_index([poi for _, poi in pairs])
+        score = files.score(users, pois)
+        return Predictions(expit(score), score, users >= 0, pois >= 0)
+
+    def recommend(self, user: object, k: int = 10) -> list[Recommendation]:
+        """Algorithm 3: the ``k`` POIs with the highest scores among those new to ``user``.
+
+        Raises ParameterError for an unknown user or k < 1. Fewer come back if fewer are new.
+        """
+        files = self.files
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ParameterError(f"k must be an integer of at least 1, got {k!r}")
+        index = int(files.user_index([user])[0])
+        if index < 0:
+            raise ParameterError(
+                f"user {str(user)!r} was not in the training data of {len(files.user_ids)} users",
+                remedy=f"ids look like {', '.join(files.user_ids[:3])}",
+            )
+        pois = np.arange(len(files.poi_ids), dtype=np.int32)
+        new = np.setdiff1d(pois, files.visited(index))
+        score = files.score(np.full(new.size, index, dtype=np.int32), new)
+        best = np.lexsort((new, -score))[:k]  # ties by index, so that the list is reproducible
+        return [
+            Recommendation(
+                poi=files.poi_ids[poi],
+                probability=float(expit(value)),
+                lat=float(files.lat[poi]),
+                lon=float(files.lon[poi]),
+                category=files.category_of(int(poi)),
+            )
+            for poi, value in zip(new[best], score[best], strict=True)
+        ]
+
+    def save(self, folder: Path | str) -> None:
+        """Write the model below ``folder``: recommender/, users/ (private) and public/."""
+        write_model(Path(folder), self.files, self.config)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Read a model that ``save`` wrote. DataError if a file is missing or damaged."""
+        files, config = read_model(Path(folder))
+        model = cls(config)
+        model._files = files
+        return model
+
+    @property
+    def traffic(self) -> LocalNetwork | None:
+        """What the protocols sent, or None where nothing was."""
+        return getattr(getattr(self, "learner_", None), "traffic", None)
+
+
+def _scores(features: Features, w: Floats, v: Floats, pairs: Pairs) -> Floats:
+    x = features.samples(pairs.users, pairs.pois)
+    return fm.forward(x, w if w.ndim == 1 else w[pairs.users], v).score
+
+
+def _collect(
+    config: TrainConfig, prepared: Prepared, features: Features, learner: Learner
+) -> ModelFiles:
+    positive = prepared.train.labels > 0
+    order = np.argsort(prepared.train.users[positive], kind="stable")
+    return ModelFiles(
+        w=learner.state.best_w,
+        v=learner.state.best_v,
+        features=features,
+        user_ids=prepared.user_ids,
+        poi_ids=prepared.poi_ids,
+        lat=prepared.lat,
+        lon=prepared.lon,
+        category=prepared.category,
+        category_names=prepared.category_names,
+        visit_users=prepared.train.users[positive][order],
+        visit_pois=prepared.train.pois[positive][order],
+    )

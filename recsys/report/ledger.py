@@ -1,0 +1,227 @@
+"""The privacy ledger: every release of a run, what it costs, and the worst of them as headline.
+
+Source: composition as in Dwork and Roth, "The Algorithmic Foundations of Differential Privacy"
+    (2014), theorem 3.16 (basic composition).
+Model: each release names its own adversary. Epsilon is in nats, never rounded down; infinity means
+    that the release has no differential privacy and rests on secrecy of the sum alone.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from ldp.accounting import compose
+from ldp.randomized_response import RandomizedResponse
+from recsys.config import TrainConfig
+from recsys.prirec import PriRecLearner
+from recsys.recommender import Recommender
+
+INFINITY = "infinity"
+"""How an unbounded epsilon is written in JSON, which has no number for it."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One thing that leaves a user's device.
+
+    epsilon_unit: loss for one ``unit``.  epsilon_user: loss for all data of one user.
+    rounds: how often it is released.  sees: who receives it.
+    adversary: against whom the statement holds.
+    """
+
+    what: str
+    sees: str
+    unit: str
+    epsilon_unit: float
+    epsilon_user: float
+    rounds: int
+    adversary: str
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; an unbounded epsilon as the word ``infinity``."""
+        return {name: plain(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All releases of one run."""
+
+    releases: tuple[Release, ...]
+    seeded: bool
+    nominal: Release | None
+
+    @property
+    def headline(self) -> str:
+        """The worst release, in words; a seeded run has no privacy at all."""
+        worst = max(self.releases, key=lambda release: release.epsilon_user)
+        if self.seeded:
+            nominal = "none" if self.nominal is None else shown(self.nominal.epsilon_unit)
+            return f"privacy: none (reproducible simulation), nominal epsilon = {nominal}" + (
+                f" per {self.nominal.unit}" if self.nominal else ""
+            )
+        return f"worst release: {worst.what}, epsilon = {shown(worst.epsilon_user)} per user"
+
+    def epsilon(self) -> dict[str, Any]:
+        """The ``epsilon`` object of the JSON output."""
+        nominal = self.nominal
+        worst = max(release.epsilon_user for release in self.releases)
+        return {
+            "headline": plain(math.inf if self.seeded else worst),
+            "bit": None if nominal is None else plain(nominal.epsilon_unit),
+            "user": None if nominal is None else plain(nominal.epsilon_user),
+            "rounds": None if nominal is None else nominal.rounds,
+            "scope": None if nominal is None else nominal.what,
+            "note": self.headline,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole ledger as plain values."""
+        return {
+            "headline": self.headline,
+            "seeded": self.seeded,
+            "epsilon": self.epsilon(),
+            "releases": [release.to_dict() for release in self.releases],
+        }
+
+    def lines(self) -> list[str]:
+        """The ledger in sentences, the headline first."""
+        lines = [self.headline]
+        for release in self.releases:
+            cost = f"epsilon = {shown(release.epsilon_unit)} per {release.unit}"
+            if release.epsilon_user != release.epsilon_unit:
+                cost += f", {shown(release.epsilon_user)} per user"
+            rounds = "once" if release.rounds == 1 else f"{release.rounds:,} times"
+            line = f"{release.what}: seen by {release.sees}, {rounds}; {cost}; {release.adversary}"
+            lines.append(f"{line}. {release.note}" if release.note else f"{line}.")
+        return lines
+
+
+def plain(value: Any) -> Any:
+    """``value`` for JSON: an infinite epsilon becomes a word."""
+    return INFINITY if isinstance(value, float) and math.isinf(value) else value
+
+
+def shown(epsilon: float) -> str:
+    """Epsilon for a reader: four decimals, rounded up, never down."""
+    if math.isinf(epsilon):
+        return INFINITY
+    # From the shortest decimal that names the double, so that 1.1 stays 1.1.
+    rounded = Decimal(repr(epsilon)).quantize(Decimal("0.0001"), rounding=ROUND_CEILING)
+    return f"{rounded:,}".rstrip("0").rstrip(".")
+
+
+def build_ledger(model: Recommender) -> Ledger:
+    """The ledger of a model that ``fit`` has just trained."""
+    config = model.config
+    learner = model.learner_
+    dynamic = _dynamic(model)
+    releases = [dynamic] if dynamic else []
+    if isinstance(learner, PriRecLearner):
+        releases += _prirec(learner, len(model.history_))
+    else:
+        releases.append(
+            Release(
+                what="all check-ins and user features",
+                sees="the recommender",
+                unit="user",
+                epsilon_unit=math.inf,
+                epsilon_user=math.inf,
+                rounds=1,
+                adversary="no protection",
+                note="The factorization machine is trained centrally.",
+            )
+        )
+    return Ledger(tuple(releases), config.seed is not None, dynamic)
+
+
+def _dynamic(model: Recommender) -> Release | None:
+    counts = model.features_.counts
+    if not counts:
+        return None
+    config = model.config
+    each = RandomizedResponse.from_epsilon(config.epsilon / len(counts)).epsilon
+    bit = compose([each] * len(counts))
+    pois = len(model.prepared_.poi_ids)
+    bits, why = _bits_of_a_user(config, pois)
+    return Release(
+        what=f"dynamic features ({', '.join(count.name for count in counts)}) by randomized response",
+        sees="the recommender",
+        unit="user-POI pair",
+        epsilon_unit=bit,
+        epsilon_user=compose([bit] * bits),
+        rounds=1,
+        adversary="epsilon-LDP against whoever holds all reports, given ideal coins",
+        note=f"{why} Answers are memoized: asking again repeats them and costs nothing more.",
+    )
+
+
+def _bits_of_a_user(config: TrainConfig, pois: int) -> tuple[int, str]:
+    cap = config.prepare.max_positives
+    if cap is not None and 2 * cap < pois:
+        return 2 * cap, (
+            f"At most {cap} positives of a user are ever used, a public cap, so two users' rows "
+            f"differ in at most {2 * cap} of {pois:,} bits."
+        )
+    return pois, f"A user answers one bit for each of {pois:,} POIs."
+
+
+def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
+    config, network = learner.config, learner.network
+    rounds = learner.batches.rounds
+    smallest = min(members.size for members in learner.cohorts)
+    releases = []
+    if network.size:
+        if config.network == "geographic":
+            releases.append(
+                _open(
+                    "home locations (mean place of the training visits) and the user network",
+                    "whoever builds the network; each user knows her neighbours",
+                    1,
+                    "no protection",
+                )
+            )
+        per_update = config.mix == "update"
+        releases.append(
+            _open(
+                f"weighted sum of {network.size} neighbours' linear models (Algorithm 1)",
+                "the one user who mixes",
+                epochs * rounds if per_update else epochs,
+                f"semi-honest, the receiver and at most {network.size - 2} of her {network.size} "
+                "neighbours collude"
+                if network.size >= 3
+                else "insecure: so few neighbours protect nobody",
+                "Consecutive sums can be subtracted"
+                + (
+                    ", and neighbours see in which rounds a user still has samples."
+                    if per_update
+                    else "; every neighbour with samples has changed in between."
+                ),
+            )
+        )
+    if learner.state.v.size:
+        releases.append(
+            _open(
+                f"sum of a cohort's gradients of V (cohorts of at least {smallest})",
+                "the recommender, and everybody through V",
+                epochs * rounds,
+                f"semi-honest, at most {smallest - 2} of {smallest} members collude with the "
+                "recommender; no drop-outs",
+                "Cohorts are fixed, so that memberships cannot be subtracted.",
+            )
+        )
+    releases.append(
+        _open(
+            f"number of rounds in an epoch ({rounds})",
+            "everybody",
+            1,
+            "no protection",
+            "It is that of the user with the most samples.",
+        )
+    )
+    return releases
+
+
+def _open(what: str, sees: str, rounds: int, adversary: str, note: str = "") -> Release:
+    return Release(what, sees, "user", math.inf, math.inf, rounds, adversary, note)

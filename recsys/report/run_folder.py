@@ -1,0 +1,346 @@
+"""A training run on disk: what must survive a kill, separated by who holds it.
+
+    public/run.json        experiment seed, digest of the data, whether answers were given
+    public/config.toml     all settings; ``privrec train --config`` reads it
+    public/state.json      the learning curve, and which checkpoint counts; replaced last
+    recommender/checkpoint-0007.npz
+    users/checkpoint-0007.npz, memo-keys.npz, watermark    private: folder 0700, files 0600
+    .lock                  held by the process that trains
+
+Model: the process may be killed at any instant; whoever owns the machine is trusted, since the
+    folder holds every party's secrets side by side.
+Leaks: public/ holds no secret. The experiment seed decides split, order and rounding; it makes no
+    key, share, mask or privacy coin.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import platform
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc.core.durable import PRIVATE, PUBLIC, write_durably
+from mpc.core.errors import ParameterError
+from mpc.core.rng import SYSTEM_RNG
+from recsys.data.prepare import Prepared
+from recsys.errors import DataError, PrivacyRefusal
+from recsys.model_files import pack_arrays, read_arrays
+from recsys.report import toml
+from recsys.run import MEMO_KEY_BYTES, Snapshot
+from secagg.watermark import FileWatermark
+
+FORMAT = 1
+
+_PARTS = ("public", "recommender", "users")
+_OURS = {
+    "public": (
+        "run.json",  # first: without it the folder holds no run
+        "config.toml",
+        "state.json",
+        "model.json",
+        "report.md",
+        "ledger.json",
+        "metrics.json",
+        "learning-curve.png",
+    ),
+    "recommender": ("checkpoint-*.npz", "model.npz"),
+    "users": ("checkpoint-*.npz", "models.npz", "memo-keys.npz", "watermark", "watermark.*"),
+}
+"""Files that a run makes, so that ``force`` deletes nothing else."""
+
+
+class RunFolder:
+    """Implements ``recsys.run.Run`` in a folder: opens the run that it holds, or starts one.
+
+    settings: flat values for public/config.toml, for a new run only.
+    force: replace a run that is there, and start in a folder that holds other files.
+    Raises ParameterError for a folder in use, one with other files, and settings for a run that
+    has its own; DataError for damaged files. Close it to release the lock; it is a context manager.
+    """
+
+    _run: dict[str, Any]
+    _state: dict[str, Any] | None
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        settings: Mapping[str, toml.Value] | None = None,
+        force: bool = False,
+    ) -> None:
+        self.path = Path(folder)
+        self.meter: Callable[[], dict[str, Any]] | None = None
+        """Asked at each checkpoint for plain values that ``spent`` gives back after a resume."""
+        if not force:
+            _check_free(self.path, new=settings is not None)
+        self._made = [part for part in (self.path, *self.path.parents) if not part.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / ".lock").open("ab")
+        try:
+            self._take_lock()
+            if force:
+                self._clear()
+            self.is_new = not holds_run(self.path)
+            if self.is_new:
+                self._start(settings or {})
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release the lock; the folder can be opened again."""
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def discard(self) -> None:
+        """Delete a run that never came to a checkpoint; one that did is kept."""
+        if self._state is not None:
+            return
+        self._clear()
+        (self.path / ".lock").unlink(missing_ok=True)
+        for folder in (*(self.path / part for part in _PARTS), *self._made):
+            with contextlib.suppress(OSError):  # not empty: others' files stay
+                folder.rmdir()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What public/config.toml holds; DataError if it is damaged."""
+        path = self.path / "public" / "config.toml"
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise DataError("damaged file", file=str(path), remedy="start a new run") from None
+
+    @property
+    def checkpoints(self) -> int:
+        """How many checkpoints were made: the epochs that a resume need not repeat."""
+        return 0 if self._state is None else int(self._state["checkpoint"])
+
+    @property
+    def spent(self) -> dict[str, Any] | None:
+        """What ``meter`` said at the last checkpoint of earlier processes, None without one."""
+        return self._spent
+
+    def changed_versions(self) -> list[str]:
+        """A sentence for each library whose version is not the one that the run began with."""
+        return [
+            f"the run began with {name} {before} and goes on with {now}: the digest may differ"
+            for name, now in _versions().items()
+            if (before := self._run["versions"].get(name)) != now
+        ]
+
+    def check_data(self, digest: str) -> None:
+        """Bind a new run to its data; DataError if a resumed one gets others."""
+        if self._run["data"] is None:
+            self._write_run(data=digest)
+        elif self._run["data"] != digest:
+            raise DataError(
+                "the data are not those that the run began with",
+                file=str(self.path),
+                remedy="give it the same data, or start a new run",
+            )
+
+    def experiment_seed(self) -> int:
+        """The seed of split, order and rounding: drawn once, on disk before it is returned."""
+        if self._run["experiment_seed"] is None:
+            self._write_run(experiment_seed=int.from_bytes(SYSTEM_RNG.bytes(8), "big"))
+        return int(self._run["experiment_seed"])
+
+    def memo_keys(self, users: int) -> NDArray[np.uint8]:
+        """Each user's memo key, uint8 (users, 32), on disk before it is returned.
+
+        Raises PrivacyRefusal if keys are lost or damaged: new ones would answer the same questions
+        with new coins, which spends the users' privacy a second time.
+        """
+        path = self.path / "users" / "memo-keys.npz"
+        if path.exists():
+            keys = self._read_memo_keys(path, users)
+        elif self._run["answers_given"]:
+            raise _lost(path, "is lost")
+        else:
+            keys = SYSTEM_RNG.words((users, MEMO_KEY_BYTES), np.uint8)
+            write_durably(path, pack_arrays({"keys": keys}), mode=PRIVATE)
+        if not self._run["answers_given"]:
+            self._write_run(answers_given=True)
+        return keys
+
+    def watermark(self) -> FileWatermark:
+        """The marks of all pad keys that any process of this run has used.
+
+        Pad keys never outlive their process, so a resumed run starts marks of its own beside them.
+        """
+        return FileWatermark(self.path / "users" / "watermark")
+
+    def load(self) -> Snapshot | None:
+        """The snapshot that state.json names, None before the first; DataError if damaged."""
+        if self._state is None:
+            return None
+        name = _checkpoint(self.checkpoints)
+        return Snapshot(
+            users=read_arrays(self.path / "users" / name),
+            recommender=read_arrays(self.path / "recommender" / name),
+            progress=self._state["progress"],
+        )
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write both checkpoints, then state.json, which makes them count; then drop older ones."""
+        number = self.checkpoints + 1
+        name = _checkpoint(number)
+        write_durably(self.path / "users" / name, pack_arrays(snapshot.users), mode=PRIVATE)
+        write_durably(self.path / "recommender" / name, pack_arrays(snapshot.recommender))
+        state: dict[str, Any] = {
+            "format": FORMAT,
+            "checkpoint": number,
+            "progress": snapshot.progress,
+            "spent": None if self.meter is None else self.meter(),
+        }
+        self.write_public("state.json", _json(state))
+        self._state = state
+        self._drop_checkpoints(keep=name)
+
+    def write_public(self, name: str, data: bytes) -> None:
+        """Replace a file of public/ in one step."""
+        write_durably(self.path / "public" / name, data, mode=PUBLIC)
+
+    def _take_lock(self) -> None:
+        try:
+            # The kernel drops the lock when the process ends, however it ends.
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ParameterError(
+                f"{self.path} is in use by another process",
+                remedy="wait until that one has ended, or choose another folder",
+            ) from None
+
+    def _start(self, settings: Mapping[str, toml.Value]) -> None:
+        for part in _PARTS:
+            (self.path / part).mkdir(exist_ok=True)
+        (self.path / "users").chmod(0o700)
+        if not (self.path / "users" / "watermark").exists():  # a kill may have left one
+            FileWatermark.create(self.path / "users" / "watermark")
+        self.write_public("config.toml", toml.dump(settings).encode())
+        # This file makes the folder a run, so it comes last.
+        self._run = {"format": FORMAT}
+        self._write_run(experiment_seed=None, data=None, answers_given=False, versions=_versions())
+
+    def _open(self) -> None:
+        self._run = _read_json(self.path / "public" / "run.json")
+        state = self.path / "public" / "state.json"
+        self._state = _read_json(state) if state.exists() else None
+        self._spent = None if self._state is None else self._state["spent"]
+        self._drop_checkpoints(keep=_checkpoint(self.checkpoints))
+        for part in _PARTS:
+            for leftover in (self.path / part).glob(".*.tmp"):
+                leftover.unlink()
+
+    def _clear(self) -> None:
+        """Delete what a run made, if there is one; first the file that makes it a run."""
+        if not holds_run(self.path) and not (self.path / "public" / "model.json").is_file():
+            return
+        for part, patterns in _OURS.items():
+            for pattern in patterns:
+                for file in (self.path / part).glob(pattern):
+                    file.unlink()
+
+    def _drop_checkpoints(self, *, keep: str) -> None:
+        for part in ("users", "recommender"):
+            for file in (self.path / part).glob("checkpoint-*.npz"):
+                if file.name != keep:
+                    file.unlink()
+
+    def _read_memo_keys(self, path: Path, users: int) -> NDArray[np.uint8]:
+        try:
+            keys = read_arrays(path).get("keys")
+        except DataError:
+            raise _lost(path, "is damaged") from None
+        if keys is None or keys.dtype != np.uint8 or keys.shape != (users, MEMO_KEY_BYTES):
+            raise _lost(path, f"does not hold the keys of {users} users")
+        return keys
+
+    def _write_run(self, **changes: object) -> None:
+        self._run = {**self._run, **changes}
+        self.write_public("run.json", _json(self._run))
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether ``folder`` holds a run that was started."""
+    return (folder / "public" / "run.json").is_file()
+
+
+def _check_free(folder: Path, *, new: bool) -> None:
+    """Refuse before anything is touched; ``new``: the caller wants to start a run."""
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"{folder} is a file", remedy="name a folder")
+    if holds_run(folder):
+        if new:
+            raise ParameterError(
+                f"{folder} holds a run already", remedy="--resume that one, or --force a new one"
+            )
+    elif folder.exists() and any(entry.name != ".lock" for entry in folder.iterdir()):
+        raise ParameterError(
+            f"{folder} is not empty and holds no run",
+            remedy="choose a new folder, or --force to write beside what is there",
+        )
+
+
+def data_digest(prepared: Prepared, user_features: NDArray[np.float64] | None) -> str:
+    """SHA-256 over all that training sees of the data; names and notes do not count."""
+    digest = hashlib.sha256()
+    arrays: list[NDArray[Any]] = [prepared.lat, prepared.lon, prepared.category]
+    arrays.append(prepared.visited.keys)
+    for part in (prepared.train, prepared.validation, prepared.test):
+        arrays += [part.users, part.pois, part.labels]
+    if user_features is not None:
+        arrays.append(user_features)
+    for array in arrays:
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(f"{little.dtype.str}{little.shape}".encode())
+        digest.update(little.tobytes())
+    for ids in (prepared.user_ids, prepared.poi_ids):
+        digest.update(_json(ids))
+    return digest.hexdigest()
+
+
+def _checkpoint(number: int) -> str:
+    return f"checkpoint-{number:04d}.npz"
+
+
+def _versions() -> dict[str, str]:
+    names = ("privrec", "numpy", "scipy", "cryptography")
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = values["format"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError("damaged file", file=str(path), remedy="start a new run") from None
+    if found != FORMAT:
+        raise DataError(f"run format {found!r}", file=str(path), expected=f"format {FORMAT}")
+    return values
+
+
+def _lost(path: Path, how: str) -> PrivacyRefusal:
+    return PrivacyRefusal(
+        f"{path} {how}; new keys would give the same users' answers again with new coins",
+        remedy="restore the file, or start a new run, whose answers are a release of their own",
+    )

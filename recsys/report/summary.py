@@ -1,0 +1,269 @@
+"""The outcome of a training: as the row that ``--json`` prints, in words, and as a report."""
+
+import json
+import resource
+import shlex
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recsys.config import TrainConfig
+from recsys.prirec import PriRecLearner
+from recsys.recommender import Recommender
+from recsys.report.costs import Costs
+from recsys.report.curve import learning_curve
+from recsys.report.ledger import Ledger, build_ledger
+from recsys.report.run_folder import RunFolder
+from recsys.report.table import Row, byte_size, markdown_table, text_table
+
+TITLES = {"fm": "FM (central)", "prirec-": "PriRec-", "prirec": "PriRec"}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """row: what ``--json`` prints; null where a field has no meaning.  ran: what was trained."""
+
+    row: dict[str, Any]
+    data: str
+    ran: str
+    costs: Costs
+    ledger: Ledger
+    notes: tuple[str, ...]
+    folder: Path
+    first_user: str
+
+    def json(self) -> dict[str, Any]:
+        """The object that ``--json`` prints."""
+        return {"rows": [self.row]}
+
+    def lines(self) -> list[str]:
+        """A readable summary."""
+        return [
+            f"data     {self.data}",
+            f"model    {self.ran}",
+            f"result   {self._result()}",
+            f"digest   {self.row['model_digest']}",
+            "",
+            "where the time went",
+            *_indent(text_table(*self._time(), right=(1, 2))),
+            *self._traffic_lines(),
+            "",
+            "what each party saw",
+            *_wrapped(self.ledger.lines()[1:]),
+            "",
+            self.ledger.headline,
+            f"report   {self.folder / 'public' / 'report.md'}",
+            f"next     privrec recommend --model {shlex.quote(str(self.folder))} "
+            f"--user {shlex.quote(self.first_user)}",
+        ]
+
+    def markdown(self) -> list[str]:
+        """The report: the summary with notes, traffic by kind and the learning curve."""
+        fields = [(name, _cell(value)) for name, value in self.row.items() if _is_plain(value)]
+        return [
+            f"# {self.ran}",
+            "",
+            f"Data: {self.data}.",
+            "",
+            f"Result: {self._result()}.",
+            "",
+            *(f"- {note}" for note in self.notes),
+            "",
+            "![learning curve](learning-curve.png)",
+            "",
+            "## Privacy",
+            "",
+            f"{self.ledger.headline}.",
+            "",
+            *(f"- {line}" for line in self.ledger.lines()[1:]),
+            "",
+            "## Where the time went",
+            "",
+            *markdown_table(*self._time(), right=(1, 2)),
+            "",
+            "## What was sent",
+            "",
+            *markdown_table(*self._traffic(), right=(1, 2)),
+            "",
+            "## Measures",
+            "",
+            *markdown_table(("name", "value"), fields),
+        ]
+
+    def _result(self) -> str:
+        row = self.row
+        mean = _auc(row["auc_user_mean"])
+        return (
+            f"test AUC {_auc(row['auc'])} (mean of users {mean}), validation AUC "
+            f"{_auc(row['validation_auc'])} in epoch {row['best_epoch']} of {row['epochs']}"
+        )
+
+    def _time(self) -> tuple[Row, list[Row]]:
+        total = self.costs.seconds
+        steps = dict(self.costs.steps)
+        steps["validation, checkpoints, rest"] = max(0.0, total - sum(steps.values()))
+        rows: list[Row] = [
+            (name, f"{seconds:.2f}", f"{100 * seconds / total:.0f} %")
+            for name, seconds in steps.items()
+        ]
+        return ("step", "seconds", "share"), [*rows, ("total", f"{total:.2f}", "")]
+
+    def _traffic(self) -> tuple[Row, list[Row]]:
+        rows: list[Row] = [
+            (kind, f"{messages:,}", byte_size(size))
+            for kind, (messages, size) in self.costs.traffic.items()
+        ]
+        return ("kind of message", "messages", "size"), rows or [("none", "0", "0 B")]
+
+    def _traffic_lines(self) -> list[str]:
+        if not self.costs.traffic:
+            return []
+        each = byte_size(self.row["bytes_per_user"])
+        return [
+            "",
+            f"what was sent: {each} per user",
+            *_indent(text_table(*self._traffic(), right=(1, 2))),
+        ]
+
+
+def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[str] = ()) -> Summary:
+    """Measure a model that ``fit`` has just trained, on the test part of its data."""
+    prepared, history = model.prepared_, model.history_
+    auc, auc_user_mean = model.evaluate(prepared.test)
+    ledger = build_ledger(model)
+    costs += _reports(model)
+    best = best_epoch(model)
+    trained = np.isin(prepared.test.users, prepared.train.users)
+    row = {
+        "model": model.config.model,
+        "auc": auc,
+        "auc_sd": None,  # of one run
+        "seconds": costs.seconds,
+        "bytes_per_user": costs.bytes / prepared.n_users if _runs_protocols(model) else None,
+        "epsilon": ledger.epsilon(),
+        "mode": "central" if model.config.is_central else model.config.mode,
+        "model_digest": model.model_digest,
+        "epochs": len(history),
+        "best_epoch": best,
+        "auc_user_mean": auc_user_mean,
+        "validation_auc": history[best - 1].auc,
+        "data": prepared.name,
+        "users": prepared.n_users,
+        "pois": prepared.n_pois,
+        "train_pairs": len(prepared.train),
+        "validation_pairs": len(prepared.validation),
+        "test_pairs": len(prepared.test),
+        "features": model.features_.dim,
+        "fallbacks": int((~trained).sum()),
+        "clipped": costs.clipped,
+        "steps": costs.steps,
+        "traffic": costs.to_dict()["traffic"],
+        "peak_memory_bytes": peak_memory(),
+        "seed": model.config.seed,
+        "out": str(folder),
+        "notes": list(notes),
+    }
+    return Summary(
+        row=row,
+        data=_data_line(model),
+        ran=_ran(model),
+        costs=costs,
+        ledger=ledger,
+        notes=tuple(notes),
+        folder=folder,
+        first_user=prepared.user_ids[0],
+    )
+
+
+def write_report(run: RunFolder, model: Recommender, summary: Summary) -> None:
+    """Put the report, its numbers, the ledger and the learning curve into public/."""
+    curve = learning_curve(model.history_, summary.row["best_epoch"])
+    run.write_public("learning-curve.png", curve)
+    run.write_public("ledger.json", _json(summary.ledger.to_dict()))
+    run.write_public("metrics.json", _json(summary.json()))
+    run.write_public("report.md", "\n".join([*summary.markdown(), ""]).encode())
+
+
+def best_epoch(model: Recommender) -> int:
+    """The epoch whose parameters became the model, from 1."""
+    best = model.learner_.state.best
+    return len(model.history_) if best is None else best.epoch
+
+
+def peak_memory() -> int:
+    """Bytes of the largest resident set that this process ever had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB
+
+
+def _runs_protocols(model: Recommender) -> bool:
+    return not model.config.is_central and model.config.mode == "protocol"
+
+
+def _reports(model: Recommender) -> Costs:
+    """Traffic of the randomized bits: sent once, however often a run is resumed."""
+    if not _runs_protocols(model) or not model.features_.counts:
+        return Costs()
+    users = model.prepared_.n_users
+    size = sum(count.bytes_per_user for count in model.features_.counts)
+    return Costs(traffic={"ldp.reports": (users, users * size)})
+
+
+def _data_line(model: Recommender) -> str:
+    prepared = model.prepared_
+    parts = (len(prepared.train), len(prepared.validation), len(prepared.test))
+    return (
+        f"{prepared.name}: {prepared.n_users:,} users, {prepared.n_pois:,} POIs, "
+        "pairs to train {:,}, to validate {:,}, to test {:,}".format(*parts)
+    )
+
+
+def _ran(model: Recommender) -> str:
+    config, learner = model.config, model.learner_
+    what = f"{TITLES[config.model]}: {model.features_.dim} features, K = {config.factors}"
+    if not isinstance(learner, PriRecLearner):
+        return what
+    sizes = [members.size for members in learner.cohorts]
+    span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    plural = "cohort" if len(sizes) == 1 else "cohorts"
+    return (
+        f"{what}, mode {config.mode}, {_mixing(config, learner)}, {len(sizes)} {plural} of {span}"
+    )
+
+
+def _mixing(config: TrainConfig, learner: PriRecLearner) -> str:
+    if not learner.network.size:
+        return "no neighbours"
+    return f"{learner.network.size} {config.network} neighbours"
+
+
+def _indent(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _wrapped(sentences: Sequence[str]) -> list[str]:
+    wrap = textwrap.TextWrapper(96, initial_indent="  - ", subsequent_indent="    ")
+    return [line for sentence in sentences for line in wrap.wrap(sentence)]
+
+
+def _auc(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _is_plain(value: object) -> bool:
+    return not isinstance(value, dict | list)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

@@ -1,0 +1,171 @@
+"""The two sums that PriRec needs, formed by the protocols or in the plain ring.
+
+Both modes run the same encoding, the same rounding coins and the same decoding; they differ only
+in how the ring sum comes about. ``ProtocolSums`` makes every share and pad through ``mpc`` and
+``secagg``; ``SimulatedSums`` adds the encodings; ``FloatSums`` adds the floats, to measure what
+the encoding costs.
+
+Leaks: see docs/threat-model.md. A receiver learns one weighted sum of her neighbours' models for
+    each mix; the recommender learns the sum of the cohort's gradients in each round.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc.core.local import LocalNetwork
+from mpc.core.ring import RingArray
+from mpc.core.rng import SYSTEM_RNG, Rng
+from mpc.fixed import FixedPoint
+from mpc.secure_sum import DirectChannel, Groups, PairKeys, SealedRelay, batch_sum
+from recsys.errors import DivergenceError
+from secagg.cohort import PadCohort
+from secagg.quantize import Quantizer
+
+Floats = NDArray[np.float64]
+
+# Encoded neighbour models that are held at once, in ring elements.
+_CHUNK_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Mix:
+    """One batch of secure sums: receiver b adds models[neighbours[b]] with weights[b]."""
+
+    receivers: NDArray[np.int32]
+    neighbours: NDArray[np.int32]
+    weights: Floats
+
+
+class Sums(ABC):
+    """What the training loop asks of the other parties."""
+
+    clipped: int = 0
+    """Gradient entries that the clip bound changed, over the whole run."""
+
+    def begin_epoch(self, first_round: int, rounds: int) -> None:  # noqa: B027 - nothing to prepare
+        """Prepare the aggregation rounds of one epoch (pads are expanded in bulk)."""
+
+    @abstractmethod
+    def mix(self, models: Floats, mix: Mix) -> Floats:
+        """sum_f S_if w_f for each receiver of ``mix``; models (users, D + 1) -> (B, D + 1)."""
+
+    @abstractmethod
+    def aggregate(self, cohort: int, round_: int, gradients: Floats, coins: Rng) -> Floats:
+        """Sum of the members' gradient vectors (members, d) -> (d,)."""
+
+
+class FloatSums(Sums):
+    """Floating-point sums, no encoding: the reference that the ring modes are held against."""
+
+    def mix(self, models: Floats, mix: Mix) -> Floats:
+        """See ``Sums.mix``."""
+        mixed: Floats = np.einsum("bn,bnd->bd", mix.weights, models[mix.neighbours])
+        return mixed
+
+    def aggregate(self, cohort: int, round_: int, gradients: Floats, coins: Rng) -> Floats:
+        """See ``Sums.aggregate``."""
+        total: Floats = gradients.sum(axis=0)
+        return total
+
+
+class RingSums(Sums):
+    """Encoding and decoding around a ring sum; subclasses say how that sum is formed."""
+
+    def __init__(self, fixed: FixedPoint, quantizers: Sequence[Quantizer]) -> None:
+        self._fixed = fixed
+        self._quantizers = quantizers
+
+    def mix(self, models: Floats, mix: Mix) -> Floats:
+        """See ``Sums.mix``. DivergenceError where a weighted model no longer fits the ring."""
+        size = mix.neighbours.shape[1]
+        limit = self._fixed.headroom(size)
+        out = np.empty((mix.receivers.size, models.shape[1]))
+        step = max(1, _CHUNK_ELEMENTS // (size * models.shape[1]))
+        for start in range(0, mix.receivers.size, step):
+            part = slice(start, start + step)
+            # The party axis leads: that is the layout in which the shares are summed.
+            weighted = models[mix.neighbours[part].T] * mix.weights[part].T[..., np.newaxis]
+            if not np.all(np.abs(weighted) <= limit):  # false for NaN too
+                raise DivergenceError(
+                    "a weighted linear model has left the range of the fixed-point ring "
+                    f"(|w| <= {limit:.6g} with {size} neighbours)"
+                )
+            encoded = self._fixed.encode(weighted)
+            out[part] = self._fixed.decode(self._neighbour_sum(encoded, mix, part))
+        return out
+
+    def aggregate(self, cohort: int, round_: int, gradients: Floats, coins: Rng) -> Floats:
+        """See ``Sums.aggregate``. DivergenceError where a gradient is not finite."""
+        if not np.isfinite(gradients).all():
+            raise DivergenceError("a gradient of the interaction model is not finite")
+        quantizer = self._quantizers[cohort]
+        encoded, clipped = quantizer.encode(gradients, rng=coins)
+        self.clipped += int(clipped.sum())
+        return quantizer.decode(self._cohort_sum(cohort, round_, encoded))
+
+    @abstractmethod
+    def _neighbour_sum(self, encoded: RingArray, mix: Mix, part: slice) -> RingArray:
+        """(N, B, D + 1) -> (B, D + 1)."""
+
+    @abstractmethod
+    def _cohort_sum(self, cohort: int, round_: int, encoded: RingArray) -> RingArray:
+        """(members, d) -> (d,)."""
+
+
+class SimulatedSums(RingSums):
+    """The plain ring sum of the very same encodings: same digest, nothing is sent."""
+
+    def _neighbour_sum(self, encoded: RingArray, mix: Mix, part: slice) -> RingArray:
+        return self._fixed.ring.sum(encoded, axis=0)
+
+    def _cohort_sum(self, cohort: int, round_: int, encoded: RingArray) -> RingArray:
+        return self._quantizers[cohort].ring.sum(encoded, axis=0)
+
+
+class ProtocolSums(RingSums):
+    """Algorithm 1 for the linear models, one-time pads for the gradients: everybody's real work.
+
+    cohorts: their keys are agreed already; empty where there is no interaction model.
+    relay: shares and partial sums travel through the recommender, sealed end to end, because
+    phones cannot reach each other; otherwise they go straight to their addressee.
+    """
+
+    def __init__(
+        self,
+        fixed: FixedPoint,
+        quantizers: Sequence[Quantizer],
+        cohorts: Sequence[PadCohort],
+        network: LocalNetwork,
+        *,
+        relay: bool = False,
+    ) -> None:
+        super().__init__(fixed, quantizers)
+        self._cohorts = cohorts
+        self._session = SYSTEM_RNG.bytes(16)
+        self._mixes = 0
+        self._relay = relay
+        self._channel = SealedRelay(network, PairKeys()) if relay else DirectChannel(network)
+
+    def begin_epoch(self, first_round: int, rounds: int) -> None:
+        """Expand every cohort's pads for the epoch, after a durable claim on their regions."""
+        for cohort in self._cohorts:
+            cohort.expand(first_round, rounds)
+
+    def mix(self, models: Floats, mix: Mix) -> Floats:
+        """See ``Sums.mix``; every mix is a round of its own in the sealed messages."""
+        self._mixes += 1
+        return super().mix(models, mix)
+
+    def _neighbour_sum(self, encoded: RingArray, mix: Mix, part: slice) -> RingArray:
+        groups = None
+        if self._relay:
+            neighbours = mix.neighbours[part].T
+            groups = Groups(self._session, self._mixes, mix.receivers[part], neighbours)
+        return batch_sum(encoded, self._fixed.ring, channel=self._channel, groups=groups)
+
+    def _cohort_sum(self, cohort: int, round_: int, encoded: RingArray) -> RingArray:
+        return self._cohorts[cohort].run_round(round_, encoded[:, np.newaxis])[0]

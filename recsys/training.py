@@ -1,0 +1,130 @@
+"""The training loop that every model shares: epochs, validation, early stopping, checkpoints."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recsys.errors import DivergenceError
+from recsys.run import Run, Snapshot
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One line of the learning curve.
+
+    loss: mean of -ln sigma(y score) over the epoch's training samples, in nats, each taken just
+    before its update.  auc: on the validation part, None if that has no pair of both labels.
+    """
+
+    epoch: int
+    loss: float
+    auc: float | None
+
+
+@dataclass
+class State:
+    """Parameters now, and those of the best validation epoch so far."""
+
+    w: Floats
+    v: Floats
+    best_w: Floats
+    best_v: Floats
+    history: list[EpochRecord]
+    best: EpochRecord | None = None
+
+    @classmethod
+    def start(cls, w: Floats, v: Floats) -> "State":
+        """The state before the first epoch."""
+        return cls(w, v, w.copy(), v.copy(), [])
+
+
+class Learner(Protocol):
+    """A model in training: one epoch of updates to ``state``."""
+
+    state: State
+
+    def epoch(self, number: int) -> float:
+        """Run epoch ``number`` (from 0) in place and return the mean training loss."""
+
+
+Progress = Callable[[EpochRecord], None]
+
+
+def train(
+    learner: Learner,
+    validate: Callable[[], float | None],
+    run: Run,
+    *,
+    epochs: int,
+    patience: int,
+    users_hold_w: bool,
+    progress: Progress | None = None,
+) -> None:
+    """Train until ``epochs`` or until ``patience`` epochs brought no better validation AUC.
+
+    Without a usable validation part the last epoch is the model. Afterwards ``state.best_w`` and
+    ``best_v`` hold the model. Resumes from the run's snapshot if there is one.
+    """
+    state = learner.state
+    _restore(state, run.load())
+    while len(state.history) < epochs and not _exhausted(state, patience):
+        number = len(state.history)
+        try:
+            loss = learner.epoch(number)
+        except DivergenceError as error:
+            raise _diverged(number + 1, error.message) from error
+        if not (math.isfinite(loss) and np.isfinite(state.w).all() and np.isfinite(state.v).all()):
+            raise _diverged(number + 1, "a parameter or the loss is no longer finite")
+        record = EpochRecord(number + 1, loss, validate())
+        state.history.append(record)
+        if _better(record, state.best):
+            state.best = record
+            state.best_w, state.best_v = state.w.copy(), state.v.copy()
+        run.save(_snapshot(state, users_hold_w))
+        if progress is not None:
+            progress(record)
+
+
+def _better(record: EpochRecord, best: EpochRecord | None) -> bool:
+    if best is None or record.auc is None or best.auc is None:
+        return True
+    return record.auc > best.auc
+
+
+def _exhausted(state: State, patience: int) -> bool:
+    return state.best is not None and len(state.history) - state.best.epoch >= patience
+
+
+def _diverged(epoch: int, reason: str) -> DivergenceError:
+    return DivergenceError(
+        f"training diverged in epoch {epoch}: {reason}",
+        epoch=epoch,
+        remedy="lower the learning rate, or use weights whose rows sum to one (weights 'half')",
+    )
+
+
+def _snapshot(state: State, users_hold_w: bool) -> Snapshot:
+    linear = {"w": state.w, "best_w": state.best_w}
+    factors = {"v": state.v, "best_v": state.best_v}
+    progress: dict[str, Any] = {"history": [asdict(record) for record in state.history]}
+    progress["best"] = asdict(state.best) if state.best else None
+    if users_hold_w:
+        return Snapshot(linear, factors, progress)
+    return Snapshot({}, linear | factors, progress)
+
+
+def _restore(state: State, snapshot: Snapshot | None) -> None:
+    if snapshot is None:
+        return
+    arrays = snapshot.users | snapshot.recommender
+    for name in ("w", "v", "best_w", "best_v"):
+        setattr(state, name, arrays[name].copy())
+    state.history[:] = [EpochRecord(**record) for record in snapshot.progress["history"]]
+    best = snapshot.progress["best"]
+    state.best = EpochRecord(**best) if best else None

@@ -1,0 +1,261 @@
+"""Exact Bernoulli bits and unbiased rounding: their laws as fractions, not as averages."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mpc.core.errors import ParameterError
+from mpc.core.keystream import PIECE_BYTES
+from mpc.core.prg import Prg
+from mpc.core.rng import Rng
+from mpc.core.samplers import ONE, bernoulli, round_unbiased
+from tests.support.script import ScriptRng
+from tests.support.stats import fits_binomial
+from tests.support.strategies import finite_floats, float_arrays, shapes
+
+SEED = bytes(range(32))
+THRESHOLDS = [
+    0, 1, 2**55, 2**56 - 1, 2**56, 2**56 + 1, 37 * 2**56, 2**63 - 1, 2**63, 2**63 + 1,
+    255 * 2**56, 255 * 2**56 + 1, 2**64 - 2**56, 2**64 - 2, 2**64 - 1, 2**64,
+]  # fmt: skip
+
+
+# --- Bernoulli
+
+
+def bit(threshold: int, *script: int) -> bool:
+    """One draw that must use up its script."""
+    rng = ScriptRng(script)
+    value = bool(bernoulli(threshold, (), rng))
+    assert rng.left == 0
+    return value
+
+
+def accepted_words(threshold: int, first: int) -> int:
+    """How many of the 2^56 tie words give True after this first byte: they are the lowest ones."""
+    low, high = 0, 1 << 56
+    while low < high:
+        middle = (low + high) // 2
+        if bit(threshold, first, middle << 8):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_bernoulli_has_exactly_its_probability(threshold: int) -> None:
+    """All 256 first bytes, and for the one that ties the exact share of words that give True."""
+    if threshold == ONE:
+        assert bernoulli(threshold, 10, ScriptRng([])).all()
+        return
+    top, rest = divmod(threshold, 1 << 56)
+    law = Fraction(0)
+    for first in range(256):
+        if first == top and rest:
+            law += Fraction(accepted_words(threshold, first), 2**64)
+        else:
+            law += Fraction(int(bit(threshold, first)), 256)
+    assert law == Fraction(threshold, 2**64)
+
+
+@pytest.mark.parametrize("threshold", [1, 2**55 + 12345, 2**64 - 1])
+@given(word=st.integers(0, 2**64 - 1))
+def test_a_tie_is_decided_by_the_order_of_the_words(threshold: int, word: int) -> None:
+    """So the search for the border above misses no word on either side."""
+    top, rest = divmod(threshold, 1 << 56)
+    assert bit(threshold, top, word) == (word >> 8 < rest)
+
+
+@pytest.mark.parametrize("multiple", [0, 1, 128, 255])
+def test_a_multiple_of_2_to_56_needs_no_second_word(multiple: int) -> None:
+    first = list(range(256))
+    rng = ScriptRng(first)
+    out = bernoulli(multiple << 56, 256, rng)
+    assert out.tolist() == [value < multiple for value in first]
+    assert rng.left == 0
+
+
+def test_ties_take_their_words_in_order_after_the_block() -> None:
+    threshold = (7 << 56) + 5
+    rng = ScriptRng([7, 6, 7, 8, 7, *(word << 8 for word in (4, 5, 0))])
+    assert bernoulli(threshold, (5,), rng).tolist() == [True, True, False, False, True]
+    assert rng.left == 0
+
+
+@given(
+    st.sampled_from(THRESHOLDS) | st.integers(0, ONE), shapes(), st.binary(min_size=32, max_size=32)
+)
+def test_bernoulli_gives_every_shape(threshold: int, shape: tuple[int, ...], seed: bytes) -> None:
+    out = bernoulli(threshold, shape, Prg(seed))
+    assert out.dtype == np.bool_
+    assert out.shape == shape
+    if threshold in (0, ONE):
+        assert (out == (threshold == ONE)).all()
+
+
+@pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES + 1, 2 * PIECE_BYTES + 7])
+def test_pieces_of_a_long_draw_are_all_decided(size: int) -> None:
+    """A constant first byte below or above the threshold's must decide every entry."""
+
+    class Constant(Rng):
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+        def fill(self, out: Any) -> None:
+            out[...] = self.value
+
+    assert bernoulli(5 << 56, size, Constant(4)).all()
+    assert not bernoulli(5 << 56, size, Constant(5)).any()
+    assert bernoulli((5 << 56) + 1, size, Constant(5)).sum() == size  # the word 5 >> 8 is 0 < 1
+
+
+def test_bernoulli_fits_its_law_where_an_unrefined_byte_does_not() -> None:
+    """10^6 bits of probability 1/512 and 3/512, alarm 1e-9; the twin drops the ties' words."""
+    n = 10**6
+    for threshold in (2**55, 3 * 2**55):
+        p = threshold / 2**64
+        assert fits_binomial(int(bernoulli(threshold, n, Prg(SEED)).sum()), n, p)
+        twin = int((Prg(SEED).words(n, np.uint8) < threshold >> 56).sum())
+        assert not fits_binomial(twin, n, p)
+
+
+@pytest.mark.parametrize("threshold", [-1, ONE + 1, 0.5, 1.0, True, "1", None, np.float64(3)])
+def test_a_threshold_outside_its_range_is_refused(threshold: Any) -> None:
+    with pytest.raises(ParameterError, match="threshold must"):
+        bernoulli(threshold, 3, Prg(SEED))
+
+
+def test_a_numpy_integer_is_a_threshold() -> None:
+    assert bit(np.uint64(2**63), 127)  # type: ignore[arg-type]
+
+
+# --- rounding
+
+
+Rounding = Callable[[NDArray[np.float64], Rng], NDArray[np.int64]]
+
+
+def round_one(x: float, coin: int, rounding: Rounding = round_unbiased) -> int:
+    rng = ScriptRng([coin])
+    out = rounding(np.array([x]), rng)
+    assert out.dtype == np.int64
+    assert rng.left == 0
+    return int(out[0])
+
+
+def mean(x: float, rounding: Rounding = round_unbiased) -> Fraction:
+    """The exact mean over all 2^64 coins: low ones round one way, and the border is searched."""
+    last = round_one(x, 2**64 - 1, rounding)
+    low, high = 0, 2**64 - 1
+    while low < high:
+        middle = (low + high) // 2
+        if round_one(x, middle, rounding) == last:
+            high = middle
+        else:
+            low = middle + 1
+    return last + Fraction(round_one(x, 0, rounding) - last) * low / 2**64
+
+
+@given(finite_floats(2.0**62 * (1 - 2**-53)))
+def test_rounding_is_unbiased_for_every_double(x: float) -> None:
+    error = abs(mean(x)) - abs(Fraction(x))
+    assert -Fraction(1, 2**64) < error <= 0
+    if abs(x) >= 2**-12:
+        assert error == 0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [0.0, -0.0, 0.5, -0.5, 0.25, 0.1, -0.1, 1.0, -1.0, 1.5, -2.75, 2.0**-12, -(2.0**-12), 1e-3,
+     2.0**52 - 0.5, -(2.0**52) + 0.5, 2.0**53 + 2, 2.0**61, 2.0**62 - 512, -(2.0**62) + 512,
+     np.nextafter(1.0, 0.0), np.nextafter(1.0, 2.0), -np.nextafter(3.0, 0.0)],
+)  # fmt: skip
+def test_the_mean_of_a_rounded_entry_is_the_entry(x: float) -> None:
+    assert mean(x) == Fraction(x)
+
+
+@pytest.mark.parametrize("x", [2.0**-64, 2.0**-63, 3 * 2.0**-64, -(2.0**-64)])
+def test_multiples_of_the_smallest_probability_are_exact(x: float) -> None:
+    assert mean(x) == Fraction(x)
+
+
+@pytest.mark.parametrize("x", [2.0**-65, -(2.0**-70), 5e-324, 2.0**-1022, 1.5 * 2.0**-64])
+def test_entries_below_the_smallest_probability_err_toward_zero(x: float) -> None:
+    assert 0 <= abs(Fraction(x)) - abs(mean(x)) < Fraction(1, 2**64)
+
+
+@given(finite_floats(2.0**50), st.integers(0, 2**64 - 1))
+def test_a_rounded_entry_is_a_neighbour_of_the_entry(x: float, coin: int) -> None:
+    assert abs(round_one(x, coin) - Fraction(x)) < 1
+    assert round_one(-x, coin) == -round_one(x, coin)
+
+
+@given(float_arrays(2.0**40), st.binary(min_size=32, max_size=32))
+def test_a_batch_takes_its_tape_as_its_rows_would(x: Any, seed: bytes) -> None:
+    batch = round_unbiased(x, Prg(seed))
+    assert batch.shape == x.shape
+    assert batch.dtype == np.int64
+    tape = Prg(seed)
+    rows = [round_unbiased(row, tape) for row in np.atleast_1d(x)]
+    assert np.array_equal(np.atleast_1d(batch), np.array(rows).reshape(np.atleast_1d(x).shape))
+    # Whole entries take a coin like the others, so the tape's position tells nothing about them.
+    assert tape.bytes(8) == Prg(seed).bytes(8 * x.size + 8)[8 * x.size :]
+
+
+def to_nearest(x: NDArray[np.float64], rng: Rng) -> NDArray[np.int64]:
+    """A twin that takes its coins and ignores them."""
+    rng.words(x.shape, np.uint64)
+    return np.rint(x).astype(np.int64)
+
+
+def one_coin_too_many(x: NDArray[np.float64], rng: Rng) -> NDArray[np.int64]:
+    """A twin whose comparison includes the border."""
+    whole = np.floor(x)
+    coins = rng.words(x.shape, np.uint64)
+    return whole.astype(np.int64) + (coins <= np.ldexp(x - whole, 64).astype(np.uint64))
+
+
+def float_coins(x: NDArray[np.float64], rng: Rng) -> NDArray[np.int64]:
+    """A twin that compares floats: coins of 53 bits, rounded to nearest."""
+    coins = rng.words(x.shape, np.uint64).astype(np.float64) * 2.0**-64
+    return np.floor(x + (1 - coins)).astype(np.int64)
+
+
+@pytest.mark.parametrize("twin", [to_nearest, one_coin_too_many, float_coins])
+def test_the_mean_check_sees_the_smallest_bias(twin: Rounding) -> None:
+    assert mean(0.25 + 2.0**-20) == Fraction(0.25 + 2.0**-20)
+    assert mean(0.25 + 2.0**-20, twin) != Fraction(0.25 + 2.0**-20)
+
+
+@pytest.mark.parametrize(
+    "bad", [float("nan"), float("inf"), -float("inf"), 2.0**62, -(2.0**62), 1e300]
+)
+def test_an_entry_that_no_integer_holds_is_refused(bad: float) -> None:
+    with pytest.raises(ParameterError, match=r"NaN or at least 2\^62.*clip"):
+        round_unbiased(np.array([0.5, bad]), Prg(SEED))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [np.array([1, 2]), np.array([True]), np.array(["1.5"]), np.array([1 + 0j]), np.array([None]),
+     np.array([1], dtype=np.longdouble)],
+    ids=lambda x: str(x.dtype),
+)  # fmt: skip
+def test_an_array_of_no_float_dtype_is_refused(x: Any) -> None:
+    with pytest.raises(ParameterError, match="x must hold floats"):
+        round_unbiased(x, Prg(SEED))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.dtype(">f8")])
+def test_narrower_floats_are_taken_exactly(dtype: Any) -> None:
+    x = np.array([0.1, -7.3], dtype=dtype)
+    assert np.array_equal(
+        round_unbiased(x, Prg(SEED)), round_unbiased(x.astype(np.float64), Prg(SEED))
+    )
