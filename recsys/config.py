@@ -28,7 +28,8 @@ class TrainConfig:
     features: ``user``, ``static`` (user and static), ``all`` (and dynamic); None takes the
         model's own: ``static`` for ``prirec-``, ``all`` otherwise.
     factors: K.  epochs: T, at most; training stops after ``patience`` epochs without a better
-        validation AUC.  learning_rate: alpha.  penalty_w, penalty_v: lambda_w, lambda_v.
+        validation AUC.  learning_rate: alpha.  learning_rate_v: alpha of V, whose
+        step adds up a whole cohort; None takes ``learning_rate``.  penalty_w, penalty_v: lambda_w, lambda_v.
     neighbours: N (0: no mixing; 1 and 2 only when simulated).  network, weights, own_weight: see
         recsys.network.  mix: ``epoch`` (one secure sum for each user and epoch, from one
         snapshot) or ``update`` (one for each update, the literal Algorithm 2, which lets a
@@ -52,6 +53,7 @@ class TrainConfig:
     epochs: int = 60
     patience: int = 8
     learning_rate: float = 0.05
+    learning_rate_v: float | None = None
     penalty_w: float = 1e-3
     penalty_v: float = 1e-3
     init_scale: float = 0.05
@@ -95,6 +97,7 @@ class TrainConfig:
             _integer(name, getattr(self, name), low)
         for name, open_low in (
             ("learning_rate", True),
+            ("step_v", True),
             ("penalty_w", False),
             ("penalty_v", False),
             ("init_scale", True),
@@ -120,6 +123,11 @@ class TrainConfig:
     def feature_kind(self) -> str:
         """The features really used: ``features``, or the model's own."""
         return self.features or ("static" if self.model == "prirec-" else "all")
+
+    @property
+    def step_v(self) -> float:
+        """The learning rate of V."""
+        return self.learning_rate if self.learning_rate_v is None else self.learning_rate_v
 
     @property
     def is_central(self) -> bool:

@@ -38,11 +38,12 @@ class Features:
         return self.user.shape[1] + self.poi.shape[1]
 
     def samples(self, users: NDArray[np.int32], pois: NDArray[np.int32]) -> Floats:
-        """X^ij for index arrays of one shape: (..., D)."""
+        """X^ij for index arrays, ``users`` broadcasting to the shape of ``pois``: (..., D)."""
         public = self.poi[pois]
         if not self.user.shape[1]:
             return public
-        return np.concatenate([self.user[users], public], axis=-1)
+        private = np.broadcast_to(self.user[users], (*public.shape[:-1], self.user.shape[1]))
+        return np.concatenate([private, public], axis=-1)
 
 
 def assemble(

@@ -120,7 +120,7 @@ class PriRecLearner:
                 total = self.sums.aggregate(
                     cohort, aggregation, grad_v.reshape(members.size, -1), coins
                 )
-            state.v -= config.learning_rate * total.reshape(state.v.shape)  # Eq. 9
+            state.v -= config.step_v * total.reshape(state.v.shape)  # Eq. 9
         return float(losses.sum())
 
     def _open_sums(self, run: Run) -> Sums:

@@ -6,7 +6,6 @@ Model: semi-honest server and up to n - 2 clients; each pad serves once (PadSupp
 Error: none, arithmetic is exact in the ring.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,13 +40,13 @@ def add_pads(out: RingArray, streams: SignedStreams, ring: Ring) -> None:
     for factor, _ in streams:
         if factor not in (1, -1):
             raise ParameterError(f"a stream's sign must be 1 or -1, got {factor}")
-    *batch, length = out.shape
     step = _PIECE_BYTES // ring.element_bytes()
-    scratch = np.empty(math.prod(batch) * min(step, length), dtype=ring.dtype)
-    for start in range(0, length, step):
+    words = np.empty(0, dtype=ring.dtype)
+    for start in range(0, out.shape[-1], step):
         # One piece of the sum stays in cache while every stream passes over it.
         piece = out[..., start : start + step]
-        words = scratch[: piece.size].reshape(piece.shape)
+        if words.shape != piece.shape:  # at the first piece, and at a shorter last one
+            words = np.empty(piece.shape, dtype=ring.dtype)
         for factor, stream in streams:
             stream.fill(words)
             (np.add if factor > 0 else np.subtract)(piece, words, out=piece)

@@ -51,7 +51,7 @@ class FMLearner:
                 grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, state.v)
                 grad_v += 2 * config.penalty_v * part.size * state.v
                 state.w -= config.learning_rate * grad_w
-                state.v -= config.learning_rate * grad_v
+                state.v -= config.step_v * grad_v
                 total += float(fm.loss(pass_.score, labels).sum())
         return total / max(1, order.size)
 

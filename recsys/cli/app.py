@@ -9,9 +9,9 @@ import click
 import typer
 
 from recsys.cli import data, recommend, train
+from recsys.cli.codes import DONE, INTERNAL, INTERRUPTED
 from recsys.cli.console import Console
-from recsys.cli.failures import DONE, INTERNAL, explain, interrupted
-from recsys.cli.main import INTERRUPTED
+from recsys.cli.failures import explain, interrupted
 from recsys.cli.options import PlainCommand
 
 EXAMPLES = """\b
@@ -24,7 +24,7 @@ Examples:
 
 
 def execute(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; see ``recsys.cli.main.main``."""
+    """Run one command and return its exit code; see ``main`` of recsys.cli.main."""
     console = Console.from_arguments(arguments)
     try:
         code = _command().main(

@@ -1,11 +1,4 @@
-"""Exit codes, and the one sentence for whatever went wrong.
-
-0    done
-1    an internal error: a bug of ours, or a machine that gave up
-2    bad input: options, files, data, a training that diverged
-3    refused, because privacy would suffer
-130  interrupted; the last checkpoint is kept
-"""
+"""The exit code and the one sentence for whatever went wrong."""
 
 import shlex
 from dataclasses import dataclass
@@ -14,10 +7,8 @@ from pathlib import Path
 import click
 
 from mpc.core.errors import BudgetError, ToolkitError
-from recsys.cli.main import INTERRUPTED
+from recsys.cli.codes import BAD_INPUT, INTERNAL, INTERRUPTED, REFUSED
 from recsys.errors import PrivacyRefusal
-
-DONE, INTERNAL, BAD_INPUT, REFUSED = 0, 1, 2, 3
 
 # The caller named a path that does not work; a full disk or a broken one is not her mistake.
 _PATH_ERRORS = (

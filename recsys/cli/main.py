@@ -4,12 +4,11 @@ import signal
 import sys
 from collections.abc import Sequence
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 and the number of SIGINT."""
+from recsys.cli.codes import INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (``recsys.cli.failures`` lists them).
+    """Run one command and return its exit code (``recsys.cli.codes`` lists them).
 
     arguments: without the program's name; those of the process by default.
     Raises nothing but SystemExit, where a reader of the output went away.

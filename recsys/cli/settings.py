@@ -57,18 +57,15 @@ def build(values: dict[str, Any], origin: dict[str, str] | None = None) -> Setti
     if not isinstance(data, str):
         raise ParameterError(f"data must be a name or a path, got {data!r}")
     try:
-        prepare = PrepareConfig(**{n: _tupled(values[n]) for n in _PREPARE if n in values})
+        prepare = PrepareConfig(**{name: values[name] for name in _PREPARE if name in values})
         train = {name: values[name] for name in _TRAIN if name in values}
         return Settings(data, TrainConfig(**train, prepare=prepare))
     except ParameterError as error:
         # Messages begin with the name of the setting.
         place = origin.get(error.message.partition(" ")[0], "")
         raise type(error)(f"{error.message}{place}", remedy=error.remedy) from None
-
-
-def _tupled(value: Any) -> Any:
-    """TOML has lists where the settings have tuples."""
-    return tuple(value) if isinstance(value, list) else value
+    except TypeError as error:  # from a file, which may hold any type
+        raise ParameterError(f"a setting has a wrong type: {error}") from None
 
 
 def gather(ctx: typer.Context, config: Path | None) -> tuple[Settings, frozenset[str]]:

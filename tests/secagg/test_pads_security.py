@@ -87,9 +87,13 @@ class World:
             words = net_pad([(1, stream)], shape, agreed.ring)
             yield words[:, :: agreed.slot_bytes // size]
 
-    def law(self, x: Inputs, coalition: int | None) -> Law:
-        """The exact law of the view of the server and, if not None, one client."""
-        parts = [mask(x[client], self.pads[client], self.ring) for client in CLIENTS]
+    def law(self, x: Inputs, coalition: int | None, missing: int | None = None) -> Law:
+        """The exact law of the view of the server and, if not None, one client.
+
+        missing: a client whose vectors never arrive.
+        """
+        arrived = [client for client in CLIENTS if client != missing]
+        parts = [mask(x[client], self.pads[client], self.ring) for client in arrived]
         return law(joint(*parts, *([] if coalition is None else [self.known[coalition]])))
 
     def inputs_with_sums(self, sums: NDArray[Any], corrupt: int | None) -> Iterator[Inputs]:
@@ -142,6 +146,23 @@ def test_two_bits_the_view_depends_on_the_sums_alone(
 ) -> None:
     world = World(bits=2, epoch=2, slots=slots)
     assert all_equal(world.laws_of_one_class(corrupt, seed=len(slots)))
+
+
+# A corrupt client that is missing itself can complete the round on its own.
+INCOMPLETE = [(c, m) for c, m in itertools.product(COALITIONS, CLIENTS) if c != m]
+
+
+@pytest.mark.parametrize(("corrupt", "missing"), INCOMPLETE)
+@pytest.mark.parametrize("bits", [1, 2])
+def test_an_incomplete_round_shows_nothing(bits: int, corrupt: int | None, missing: int) -> None:
+    """Not even a sum: the law is the same for all inputs of the honest clients."""
+    world = World(bits=bits, epoch=2, slots=frozenset({0}))
+    laws = (
+        world.law(dict(zip(CLIENTS, np.array(x, world.ring.dtype), strict=True)), corrupt, missing)
+        for x in itertools.product(range(2**bits), repeat=3)
+        if corrupt is None or x[CLIENTS.index(corrupt)] == 0
+    )
+    assert all_equal(laws)
 
 
 @pytest.mark.parametrize("bits", [1, 2])
