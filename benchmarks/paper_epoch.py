@@ -13,12 +13,13 @@ import json
 import resource
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from recsys.config import TrainConfig
-from recsys.data.city import synthetic_city
+from recsys.data.city import CityConfig, synthetic_city
 from recsys.data.prepare import Pairs, PrepareConfig, Prepared, prepare
 from recsys.features import Features, assemble
 from recsys.prirec import PriRecLearner
@@ -49,7 +50,7 @@ def build(users: int, pois: int, updates: int) -> tuple[Prepared, Features, Trai
     # A fifth goes to the test part, and every positive brings one negative.
     visits = 1.02 * updates / (2 * 0.8 * users)
     prepared = prepare(
-        synthetic_city(users=users, pois=pois, visits_per_user=visits, seed=SEED),
+        synthetic_city(CityConfig(users=users, pois=pois, pois_per_user=visits, seed=SEED)),
         config.prepare,
         sim,
     )
@@ -73,7 +74,8 @@ def cut(prepared: Prepared, updates: int, sim: SimulationRng) -> Prepared:
     if train.users.size < updates:
         raise SystemExit(f"the city gave {train.users.size:,} samples, {updates:,} are needed")
     keep = np.sort(sim.order("cut", train.users, train.pois)[:updates])
-    return prepared.replace_train(Pairs(train.users[keep], train.pois[keep], train.labels[keep]))
+    part = Pairs(train.users[keep], train.pois[keep], train.labels[keep])
+    return replace(prepared, train=part)
 
 
 def measure(users: int, pois: int, updates: int) -> dict[str, Any]:

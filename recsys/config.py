@@ -19,6 +19,20 @@ MIXES = ("epoch", "update")
 
 
 @dataclass(frozen=True)
+class _Tuned:
+    """Settings that suit a model, chosen on the validation parts of real check-ins."""
+
+    w: float
+    v: float
+    regions: int
+
+
+# A user's model sees few samples, so it wants coarse regions and large steps. The central machine
+# sees all of them, so it wants fine regions. PriRec's V adds up a cohort: small steps.
+_TUNED = {True: _Tuned(w=0.01, v=0.01, regions=1024), False: _Tuned(w=0.1, v=0.003, regions=32)}
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """Everything that a run depends on besides the data.
 
@@ -28,8 +42,9 @@ class TrainConfig:
     features: ``user``, ``static`` (user and static), ``all`` (and dynamic); None takes the
         model's own: ``static`` for ``prirec-``, ``all`` otherwise.
     factors: K.  epochs: T, at most; training stops after ``patience`` epochs without a better
-        validation AUC.  learning_rate: alpha.  learning_rate_v: alpha of V, whose
-        step adds up a whole cohort; None takes ``learning_rate``.  penalty_w, penalty_v: lambda_w, lambda_v.
+        validation AUC.
+    learning_rate, learning_rate_v: alpha of W, and of V, whose step adds up a whole cohort; None
+        takes the model's own, chosen on validation.  penalty_w, penalty_v: lambda_w, lambda_v.
     neighbours: N (0: no mixing; 1 and 2 only when simulated).  network, weights, own_weight: see
         recsys.network.  mix: ``epoch`` (one secure sum for each user and epoch, from one
         snapshot) or ``update`` (one for each update, the literal Algorithm 2, which lets a
@@ -38,8 +53,8 @@ class TrainConfig:
         cohort, and the fewest that are accepted.
     epsilon: of one user-POI pair over all dynamic features together.  dynamic: one visitor count,
         or the paper's three features, which share epsilon.
-    regions, categories: static POI features: one-hots of this many regions (0: none), and of the
-        categories.
+    regions, categories: static POI features: one-hots of this many regions (0: none; None: the
+        model's own, at most half of the POIs), and of the categories.
     ring_bits, frac_bits: l and l_F.  clip: bound on a user's gradient entries of V.
     relay: shares travel through the recommender, sealed end to end.
     seed: None draws privacy coins from the system; an integer makes the whole run reproducible,
@@ -50,11 +65,11 @@ class TrainConfig:
     mode: str = "protocol"
     features: str | None = None
     factors: int = 5
-    epochs: int = 60
-    patience: int = 8
-    learning_rate: float = 0.05
+    epochs: int = 100
+    patience: int = 10
+    learning_rate: float | None = None
     learning_rate_v: float | None = None
-    penalty_w: float = 1e-3
+    penalty_w: float = 1e-4
     penalty_v: float = 1e-3
     init_scale: float = 0.05
     neighbours: int = 10
@@ -67,7 +82,7 @@ class TrainConfig:
     min_cohort: int = 16
     epsilon: float = 1.0
     dynamic: str = "visitors"
-    regions: int = 32
+    regions: int | None = None
     categories: bool = True
     ring_bits: int = 32
     frac_bits: int = 16
@@ -84,6 +99,7 @@ class TrainConfig:
         _one_of("weights", self.weights, WEIGHTS)
         _one_of("mix", self.mix, MIXES)
         _one_of("dynamic", self.dynamic, DYNAMIC)
+        _positive("own_weight", self.own_weight, strict=False)
         for name, low in (
             ("factors", 1),
             ("epochs", 1),
@@ -92,11 +108,16 @@ class TrainConfig:
             ("local_batch", 1),
             ("cohort", 1),
             ("min_cohort", 3),
-            ("regions", 0),
+            ("frac_bits", 0),
         ):
             _integer(name, getattr(self, name), low)
+        if self.regions is not None:
+            _integer("regions", self.regions, 0)
+        for name in ("categories", "relay"):
+            if not isinstance(getattr(self, name), bool):
+                raise ParameterError(f"{name} must be true or false, got {getattr(self, name)!r}")
         for name, open_low in (
-            ("learning_rate", True),
+            ("step_w", True),
             ("step_v", True),
             ("penalty_w", False),
             ("penalty_v", False),
@@ -122,12 +143,24 @@ class TrainConfig:
     @property
     def feature_kind(self) -> str:
         """The features really used: ``features``, or the model's own."""
-        return self.features or ("static" if self.model == "prirec-" else "all")
+        own = "static" if self.model == "prirec-" else "all"
+        return own if self.features is None else self.features
+
+    @property
+    def step_w(self) -> float:
+        """The learning rate of the linear models."""
+        return _TUNED[self.is_central].w if self.learning_rate is None else self.learning_rate
 
     @property
     def step_v(self) -> float:
         """The learning rate of V."""
-        return self.learning_rate if self.learning_rate_v is None else self.learning_rate_v
+        return _TUNED[self.is_central].v if self.learning_rate_v is None else self.learning_rate_v
+
+    def region_count(self, pois: int) -> int:
+        """How many regions ``pois`` POIs are cut into."""
+        if self.regions is not None:
+            return self.regions
+        return min(_TUNED[self.is_central].regions, pois // 2)
 
     @property
     def is_central(self) -> bool:

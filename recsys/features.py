@@ -12,7 +12,6 @@ from ldp.randomized_response import RandomizedResponse
 from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
 from recsys.data.features import static_features
-from recsys.data.features import static_features
 from recsys.data.prepare import Prepared
 from recsys.dynamic import CoinSource, VisitorCounts, as_feature, collect
 from recsys.simulation import SimulationRng
@@ -35,7 +34,7 @@ class Features:
     @property
     def dim(self) -> int:
         """D, without the constant feature."""
-        return self.user.shape[1] + self.poi.shape[1]
+        return int(self.user.shape[1] + self.poi.shape[1])
 
     def samples(self, users: NDArray[np.int32], pois: NDArray[np.int32]) -> Floats:
         """X^ij for index arrays, ``users`` broadcasting to the shape of ``pois``: (..., D)."""
@@ -68,7 +67,7 @@ def assemble(
     counts: tuple[VisitorCounts, ...] = ()
     if config.feature_kind in ("static", "all"):
         table = static_features(
-            prepared, regions=config.regions, categories=config.categories
+            prepared, regions=config.region_count(pois), categories=config.categories
         )
         columns.append(table.values)
         names += table.names
@@ -89,6 +88,4 @@ def _dynamic(
         questions["recent"] = prepared.recent
     # The features share the budget of a user-POI pair: basic composition adds them up again.
     mechanism = RandomizedResponse.from_epsilon(config.epsilon / len(questions))
-    return tuple(
-        collect(name, pairs, shape, mechanism, coins) for name, pairs in questions.items()
-    )
+    return tuple(collect(name, pairs, shape, mechanism, coins) for name, pairs in questions.items())

@@ -1,8 +1,8 @@
 """A trained model on disk, separated by who holds what, and never pickled.
 
-    recommender/model.npz  V, the POIs' public features and coordinates (FM: w and all else too)
-    users/models.npz       each user's linear model, features and visits; mode 0600
-    public/model.json      settings, feature names, digest, version of this format
+recommender/model.npz  V, the POIs' public features and coordinates (FM: w and all else too)
+users/models.npz       each user's linear model, features and visits; mode 0600
+public/model.json      settings, feature names, digest, version of this format
 """
 
 import io
@@ -140,7 +140,9 @@ def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
             visit_pois=arrays["visit_pois"],
         )
     except KeyError as error:
-        raise DataError(f"array {error} is missing", file=str(folder), remedy="train again") from None
+        raise DataError(
+            f"array {error} is missing", file=str(folder), remedy="train again"
+        ) from None
     if model_digest({"w": files.w, "v": files.v}) != public["model_digest"]:
         raise DataError(
             "the model arrays do not belong to public/model.json",
@@ -153,7 +155,7 @@ def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
 def pack_arrays(arrays: dict[str, NDArray[Any]]) -> bytes:
     """The bytes of an uncompressed .npz archive without pickled objects."""
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    np.savez(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
 
 

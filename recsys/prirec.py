@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from mpc.core.local import LocalNetwork
 from mpc.core.ring import Ring
-from mpc.core.rng import SYSTEM_RNG
 from mpc.fixed import FixedPoint
 from recsys.batches import UserBatches, draw_cohorts
 from recsys.config import TrainConfig
@@ -31,14 +30,13 @@ from recsys.errors import PrivacyRefusal
 from recsys.features import Features
 from recsys.models import fm
 from recsys.network import UserNetwork, weigh
+from recsys.pads import CohortPads
 from recsys.recommender import Recommender
 from recsys.run import Run
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
 from recsys.sums import FloatSums, Mix, ProtocolSums, SimulatedSums, Sums
 from recsys.training import State
-from secagg.cohort import PadCohort
-from secagg.params import PadParams
 from secagg.quantize import Quantizer
 
 MIN_NEIGHBOURS = 3
@@ -75,12 +73,12 @@ class PriRecLearner:
         """One pass over every user's samples (lines 6-16); the mean loss in nats."""
         rounds = self.batches.rounds
         self.batches.shuffle(number)
-        with self.clock.step("expand pads"):
-            self.sums.begin_epoch(number * rounds, rounds)
         if self.config.mix == "epoch":
             self._mix(self._everyone)
         total = 0.0
         for round_ in range(rounds):
+            with self.clock.step("expand pads"):
+                self.sums.begin_round(number * rounds + round_, self.config.epochs * rounds)
             if self.config.mix == "update":
                 self._mix(self.batches.active(round_))
             for cohort in range(len(self.cohorts)):
@@ -112,7 +110,7 @@ class PriRecLearner:
             grad_w = fm.linear_gradient(x, slopes) + 2 * config.penalty_w * count * own
             grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, state.v)
             grad_v += 2 * config.penalty_v * count[..., np.newaxis] * state.v
-            state.w[members] = own - config.learning_rate * grad_w  # second term of Eq. 8
+            state.w[members] = own - config.step_w * grad_w  # second term of Eq. 8
             losses = fm.loss(pass_.score, batch.labels)[batch.labels != 0]
         if state.v.size:
             with self.clock.step("secure aggregation"):
@@ -131,31 +129,21 @@ class PriRecLearner:
         ring = Ring(config.ring_bits)
         fixed = FixedPoint(ring, config.frac_bits)
         quantizers = [
-            Quantizer(config.clip, config.frac_bits, ring, members.size)
-            for members in self.cohorts
+            Quantizer(config.clip, config.frac_bits, ring, members.size) for members in self.cohorts
         ]
         if config.mode == "simulate":
             return SimulatedSums(fixed, quantizers)
-        cohorts = self._agree(ring, run) if self.features.dim else []
-        return ProtocolSums(fixed, quantizers, cohorts, self.traffic, relay=config.relay)
-
-    def _agree(self, ring: Ring, run: Run) -> list[PadCohort]:
-        watermark = run.watermark()
-        cohorts = []
-        with self.clock.step("key agreement"):
-            for members in self.cohorts:
-                params = PadParams(
-                    session=SYSTEM_RNG.bytes(16),
-                    clients=tuple(int(user) for user in members),
-                    ring=ring,
-                    dim=self.features.dim * self.config.factors,
-                    sums_per_round=1,
-                    rounds_per_epoch=self.batches.rounds,
+        pads = None
+        if self.features.dim:
+            with self.clock.step("key agreement"):
+                pads = CohortPads(
+                    self.cohorts,
+                    self.features.dim * config.factors,
+                    ring,
+                    watermark=run.watermark(),
+                    network=self.traffic,
                 )
-                cohort = PadCohort(params, watermark=watermark, network=self.traffic)
-                cohort.agree()
-                cohorts.append(cohort)
-        return cohorts
+        return ProtocolSums(fixed, quantizers, pads, self.traffic, relay=config.relay)
 
 
 class PriRec(Recommender):

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from recsys.training import EpochRecord, Learner, Progress, train
 Floats = NDArray[np.float64]
 
 
-class MeasuredLearner(Learner, ABC):
+class MeasuredLearner(Learner, Protocol):
     """A learner that says where its time went."""
 
     clock: Stopwatch
@@ -100,14 +100,12 @@ class Recommender(ABC):
 
         user_features: float64, a row for each user of the *prepared* data.  run: where secrets
         and checkpoints live (default: in memory).  progress: called after every epoch.
-        Sets ``prepared_``, ``features_``, ``learner_``, ``history_``, ``w_``, ``v_``.
+        Sets ``prepared_``, ``features_``, ``learner_`` and ``history_``.
         """
         run = run or MemoryRun()
         seed = run.experiment_seed() if self.config.seed is None else self.config.seed
         sim = SimulationRng(seed)
-        prepared = (
-            data if isinstance(data, Prepared) else prepare(data, self.config.prepare, sim)
-        )
+        prepared = data if isinstance(data, Prepared) else prepare(data, self.config.prepare, sim)
         clock = Stopwatch()
         with clock.step("features"):
             coins = self._privacy_coins(len(prepared.user_ids), sim, run)

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc.core.errors import StateError
 from mpc.core.local import LocalNetwork
 from mpc.core.ring import RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
 from mpc.fixed import FixedPoint
 from mpc.secure_sum import DirectChannel, Groups, PairKeys, SealedRelay, batch_sum
 from recsys.errors import DivergenceError
-from secagg.cohort import PadCohort
+from recsys.pads import CohortPads
 from secagg.quantize import Quantizer
 
 Floats = NDArray[np.float64]
@@ -46,8 +47,8 @@ class Sums(ABC):
     clipped: int = 0
     """Gradient entries that the clip bound changed, over the whole run."""
 
-    def begin_epoch(self, first_round: int, rounds: int) -> None:  # noqa: B027 - nothing to prepare
-        """Prepare the aggregation rounds of one epoch (pads are expanded in bulk)."""
+    def begin_round(self, round_: int, end: int) -> None:  # noqa: B027 - most have nothing to do
+        """Prepare aggregation round ``round_``; ``end`` is the first that is never needed."""
 
     @abstractmethod
     def mix(self, models: Floats, mix: Mix) -> Floats:
@@ -129,7 +130,7 @@ class SimulatedSums(RingSums):
 class ProtocolSums(RingSums):
     """Algorithm 1 for the linear models, one-time pads for the gradients: everybody's real work.
 
-    cohorts: their keys are agreed already; empty where there is no interaction model.
+    pads: None where there is no interaction model to aggregate.
     relay: shares and partial sums travel through the recommender, sealed end to end, because
     phones cannot reach each other; otherwise they go straight to their addressee.
     """
@@ -138,22 +139,22 @@ class ProtocolSums(RingSums):
         self,
         fixed: FixedPoint,
         quantizers: Sequence[Quantizer],
-        cohorts: Sequence[PadCohort],
+        pads: CohortPads | None,
         network: LocalNetwork,
         *,
         relay: bool = False,
     ) -> None:
         super().__init__(fixed, quantizers)
-        self._cohorts = cohorts
+        self._pads = pads
         self._session = SYSTEM_RNG.bytes(16)
         self._mixes = 0
         self._relay = relay
         self._channel = SealedRelay(network, PairKeys()) if relay else DirectChannel(network)
 
-    def begin_epoch(self, first_round: int, rounds: int) -> None:
-        """Expand every cohort's pads for the epoch, after a durable claim on their regions."""
-        for cohort in self._cohorts:
-            cohort.expand(first_round, rounds)
+    def begin_round(self, round_: int, end: int) -> None:
+        """See ``Sums.begin_round``: pads are expanded in bulk."""
+        if self._pads is not None:
+            self._pads.begin(round_, end)
 
     def mix(self, models: Floats, mix: Mix) -> Floats:
         """See ``Sums.mix``; every mix is a round of its own in the sealed messages."""
@@ -168,4 +169,6 @@ class ProtocolSums(RingSums):
         return batch_sum(encoded, self._fixed.ring, channel=self._channel, groups=groups)
 
     def _cohort_sum(self, cohort: int, round_: int, encoded: RingArray) -> RingArray:
-        return self._cohorts[cohort].run_round(round_, encoded[:, np.newaxis])[0]
+        if self._pads is None:
+            raise StateError("there is no interaction model, so there is nothing to aggregate")
+        return self._pads.run_round(cohort, round_, encoded)

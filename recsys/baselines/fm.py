@@ -31,9 +31,7 @@ class FMLearner:
         self.clock = Stopwatch()
         self._pairs = prepared.train
         self._sim = sim
-        self.state = State.start(
-            np.zeros(features.dim + 1), initial_factors(features, config, sim)
-        )
+        self.state = State.start(np.zeros(features.dim + 1), initial_factors(features, config, sim))
 
     def epoch(self, number: int) -> float:
         """One pass in random order; the mean loss in nats."""
@@ -50,7 +48,7 @@ class FMLearner:
                 grad_w = fm.linear_gradient(x, slopes) + 2 * config.penalty_w * part.size * state.w
                 grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, state.v)
                 grad_v += 2 * config.penalty_v * part.size * state.v
-                state.w -= config.learning_rate * grad_w
+                state.w -= config.step_w * grad_w
                 state.v -= config.step_v * grad_v
                 total += float(fm.loss(pass_.score, labels).sum())
         return total / max(1, order.size)

@@ -41,7 +41,7 @@ def loss(score: Floats, label: NDArray[Any]) -> Floats:
 
 
 def slope(score: Floats, label: NDArray[Any]) -> Floats:
-    """Derivative of the loss by the score: y (sigma(y score) - 1), the common factor of Eq. 3, 4."""
+    """Derivative of the loss by the score, y (sigma(y score) - 1): the factor of Eq. 3 and 4."""
     return -label * expit(-label * score)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from ldp.accounting import compose
 from ldp.randomized_response import RandomizedResponse
-from recsys.config import TrainConfig
 from recsys.prirec import PriRecLearner
 from recsys.recommender import Recommender
 
@@ -144,27 +143,19 @@ def _dynamic(model: Recommender) -> Release | None:
     each = RandomizedResponse.from_epsilon(config.epsilon / len(counts)).epsilon
     bit = compose([each] * len(counts))
     pois = len(model.prepared_.poi_ids)
-    bits, why = _bits_of_a_user(config, pois)
+    pois = model.prepared_.n_pois
+    names = ", ".join(count.name for count in counts)
     return Release(
-        what=f"dynamic features ({', '.join(count.name for count in counts)}) by randomized response",
+        what=f"dynamic features ({names}) by randomized response",
         sees="the recommender",
         unit="user-POI pair",
         epsilon_unit=bit,
-        epsilon_user=compose([bit] * bits),
+        epsilon_user=compose([bit] * pois),
         rounds=1,
         adversary="epsilon-LDP against whoever holds all reports, given ideal coins",
-        note=f"{why} Answers are memoized: asking again repeats them and costs nothing more.",
+        note=f"A user answers for each of {pois:,} POIs. Answers are memoized: asking again "
+        "repeats them and costs nothing more.",
     )
-
-
-def _bits_of_a_user(config: TrainConfig, pois: int) -> tuple[int, str]:
-    cap = config.prepare.max_positives
-    if cap is not None and 2 * cap < pois:
-        return 2 * cap, (
-            f"At most {cap} positives of a user are ever used, a public cap, so two users' rows "
-            f"differ in at most {2 * cap} of {pois:,} bits."
-        )
-    return pois, f"A user answers one bit for each of {pois:,} POIs."
 
 
 def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:

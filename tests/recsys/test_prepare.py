@@ -324,25 +324,25 @@ def test_returning_and_recent_visits_know_training_only() -> None:
     data = checkins(pairs, 6, order=[10, 11, 12, 13, 14, 20, 9, 1, 2])
     config = PrepareConfig(min_visitors=0, validation_fraction=0, test_fraction=0)
     out = prepare(data, config)
-    assert keys(out.train_returning, 1, out.n_pois) == [1, 3]
+    assert keys(out.returning, 1, out.n_pois) == [1, 3]
     # Last visits of user 0 to POIs 0..4 are at 10, 20, 12, 13, 14, of user 1 to 0, 2 at 1, 2.
-    assert keys(out.train_recent, 1, out.n_pois) == [1, 3, 4, out.n_pois + 2]
+    assert keys(out.recent, 1, out.n_pois) == [1, 3, 4, out.n_pois + 2]
     cut = dataclasses.replace(
         out,
         train=Pairs(np.array([0, 0], np.int32), np.array([0, 1], np.int32), np.ones(2, np.int8)),
     )
-    assert keys(cut.train_returning, 1, out.n_pois) == [1]
-    assert keys(cut.train_recent, 1, out.n_pois) == [1]
+    assert keys(cut.returning, 1, out.n_pois) == [1]
+    assert keys(cut.recent, 1, out.n_pois) == [1]
     city = prepare(CITY)
     tested = set(keys(city.test, 1, city.n_pois))
-    assert not tested & set(keys(city.train_returning, 1, city.n_pois))
-    assert not tested & set(keys(city.train_recent, 1, city.n_pois))
+    assert not tested & set(keys(city.returning, 1, city.n_pois))
+    assert not tested & set(keys(city.recent, 1, city.n_pois))
 
 
 def test_recent_visits_need_an_order() -> None:
     out = prepare(checkins([(0, 0)], 2), PrepareConfig(min_visitors=0))
     with pytest.raises(DataError, match="time, timestamp, step"):
-        _ = out.train_recent
+        _ = out.recent
 
 
 @pytest.mark.parametrize(
