@@ -70,7 +70,7 @@ class TrainConfig:
     learning_rate: float | None = None
     learning_rate_v: float | None = None
     penalty_w: float = 1e-4
-    penalty_v: float = 1e-3
+    penalty_v: float = 1e-4
     init_scale: float = 0.05
     neighbours: int = 10
     network: str = "geographic"
