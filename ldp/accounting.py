@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.mechanism import Mechanism, checked_epsilon
-from ldp.rounding import round_down, round_up
+from ldp.rounding import round_down, round_up, shown
 from mpc.core.checks import integer
 from mpc.core.errors import BudgetError
 from mpc.core.rng import SYSTEM_RNG, Rng
@@ -47,7 +47,7 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"epsilon {self.epsilon:g} for each {self.unit}, {self.user:g} for each user "
+            f"epsilon {shown(self.epsilon)} for each {self.unit}, {shown(self.user)} for each user "
             f"({self.releases} releases, basic composition)"
         )
 
@@ -109,7 +109,7 @@ class Budget:
         return round_down(self._total - self._spent)
 
     def __repr__(self) -> str:
-        return f"Budget(total={float(self._total):g}, spent={self.spent:g})"
+        return f"Budget(total={shown(float(self._total))}, spent={shown(self.spent)})"
 
 
 def _exact(epsilon: float) -> Fraction:

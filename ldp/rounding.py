@@ -10,7 +10,15 @@ Error: none; the results are the exact floor or the next double above or below.
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
+from decimal import (
+    ROUND_CEILING,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    InvalidOperation,
+    Overflow,
+)
 from fractions import Fraction
 from typing import TypeVar
 
@@ -56,6 +64,18 @@ def log_ratio_bounds(numerator: int, denominator: int, digits: int) -> tuple[Fra
     nearest = Fraction(upper) - Fraction(lower)
     error = Fraction(100, 10**digits)
     return nearest - error, nearest + error
+
+
+def shown(epsilon: float) -> str:
+    """Epsilon (finite, at least 0) for a reader: four decimals, rounded up, never down.
+
+    Read as a double again, the text is never below ``epsilon``.
+    """
+    # From the shortest decimal that names the double, so that 1.1 stays 1.1. The largest double
+    # has 309 digits before the point.
+    wide = Context(prec=400)
+    rounded = Decimal(repr(epsilon)).quantize(Decimal("0.0001"), ROUND_CEILING, wide)
+    return f"{rounded:,f}".rstrip("0").rstrip(".")
 
 
 def round_up(x: Fraction) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.core.errors import ParameterError
+from mpc.core.errors import ParameterError, StateError
 from recsys.data.prepare import Pairs
 from recsys.simulation import SimulationRng
 
@@ -27,7 +27,12 @@ class Batch:
 
 
 class UserBatches:
-    """Training pairs grouped by user. ``rounds`` is public: the largest user's batches."""
+    """Training pairs by user: ``shuffle`` opens an epoch, ``take`` serves its rounds.
+
+    pairs: sorted by user.  users: how many there are.  local_batch: samples of one round, at
+    least 1.
+    counts: int64 (users,), each user's samples.  rounds: of one epoch, those of the largest user.
+    """
 
     def __init__(self, pairs: Pairs, users: int, local_batch: int, sim: SimulationRng) -> None:
         if local_batch < 1:
@@ -38,25 +43,29 @@ class UserBatches:
         self.counts = np.bincount(pairs.users, minlength=users)
         self._starts = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
         self.rounds = -(-int(self.counts.max(initial=0)) // local_batch)
-        self._pois = np.zeros(0, dtype=np.int32)
-        self._labels = np.zeros(0)
+        self._shuffled: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None
 
     def shuffle(self, epoch: int) -> None:
         """Order each user's samples by the coins of (user, POI, epoch)."""
         pairs = self._pairs
         coins = self._sim.coins("order", pairs.users, pairs.pois, epoch)
         order = np.lexsort((coins, pairs.users))
-        self._pois = pairs.pois[order]
-        self._labels = pairs.labels[order].astype(np.float64)
+        self._shuffled = pairs.pois[order], pairs.labels[order].astype(np.float64)
 
     def take(self, members: NDArray[np.int32], round_: int) -> Batch:
-        """The members' local batches of round ``round_`` (0 is the epoch's first)."""
+        """The members' local batches of round ``round_``, in [0, rounds).
+
+        Raises StateError before the first ``shuffle``.
+        """
+        if self._shuffled is None:
+            raise StateError("take called before shuffle")
+        pois, labels = self._shuffled
         offset = round_ * self._local_batch + np.arange(self._local_batch)
         real = offset < self.counts[members][:, np.newaxis]
         index = np.where(real, self._starts[members][:, np.newaxis] + offset, 0)
         return Batch(
-            pois=self._pois[index],
-            labels=np.where(real, self._labels[index], 0.0),
+            pois=pois[index],
+            labels=np.where(real, labels[index], 0.0),
             counts=real.sum(axis=1).astype(np.float64),
         )
 

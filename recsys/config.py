@@ -1,14 +1,16 @@
 """Settings of a training run, checked when they are made."""
 
-import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+import numpy as np
+
 from ldp.randomized_response import RandomizedResponse
+from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
-from mpc.core.ring import Ring
 from recsys.data.prepare import PrepareConfig
-from recsys.network import WEIGHTS
+from recsys.network import BY_DISTANCE, WEIGHTS
 
 MODELS = ("fm", "prirec-", "prirec")
 MODES = ("protocol", "simulate", "float")
@@ -55,7 +57,8 @@ class TrainConfig:
         or the paper's three features, which share epsilon.
     regions, categories: static POI features: one-hots of this many regions (0: none; None: the
         model's own, at most half of the POIs), and of the categories.
-    ring_bits, frac_bits: l and l_F.  clip: bound on a user's gradient entries of V.
+    ring_bits, frac_bits: l and l_F, 0 <= l_F < l <= 64.
+    clip: bound on a user's gradient entries of V.
     relay: shares travel through the recommender, sealed end to end.
     seed: None draws privacy coins from the system; an integer makes the whole run reproducible,
         which leaves no privacy.
@@ -92,14 +95,16 @@ class TrainConfig:
     prepare: PrepareConfig = field(default_factory=PrepareConfig)
 
     def __post_init__(self) -> None:
-        _one_of("model", self.model, MODELS)
-        _one_of("mode", self.mode, MODES)
+        for name, allowed in (
+            ("model", MODELS),
+            ("mode", MODES),
+            ("network", NETWORKS),
+            ("weights", WEIGHTS),
+            ("mix", MIXES),
+            ("dynamic", DYNAMIC),
+        ):
+            _one_of(name, getattr(self, name), allowed)
         _one_of("features", self.feature_kind, FEATURES)
-        _one_of("network", self.network, NETWORKS)
-        _one_of("weights", self.weights, WEIGHTS)
-        _one_of("mix", self.mix, MIXES)
-        _one_of("dynamic", self.dynamic, DYNAMIC)
-        _positive("own_weight", self.own_weight, strict=False)
         for name, low in (
             ("factors", 1),
             ("epochs", 1),
@@ -108,37 +113,46 @@ class TrainConfig:
             ("local_batch", 1),
             ("cohort", 1),
             ("min_cohort", 3),
-            ("frac_bits", 0),
         ):
-            _integer(name, getattr(self, name), low)
+            self._set(name, _integer(name, getattr(self, name), low))
         if self.regions is not None:
-            _integer("regions", self.regions, 0)
+            self._set("regions", _integer("regions", self.regions, 0))
+        if self.seed is not None:
+            self._set("seed", integer("seed", self.seed, 0, 2**64 - 1))
+        self._set("ring_bits", integer("ring_bits", self.ring_bits, 1, 64))
+        self._set("frac_bits", integer("frac_bits", self.frac_bits, 0, self.ring_bits - 1))
         for name in ("categories", "relay"):
             if not isinstance(getattr(self, name), bool):
                 raise ParameterError(f"{name} must be true or false, got {getattr(self, name)!r}")
-        for name, open_low in (
-            ("step_w", True),
-            ("step_v", True),
-            ("penalty_w", False),
-            ("penalty_v", False),
-            ("init_scale", True),
-            ("clip", True),
-        ):
-            _positive(name, getattr(self, name), strict=open_low)
+        for name in ("learning_rate", "learning_rate_v"):
+            if getattr(self, name) is not None:
+                _number(name, getattr(self, name), positive=True)
+        for name in ("init_scale", "clip"):
+            _number(name, getattr(self, name), positive=True)
+        for name in ("penalty_w", "penalty_v"):
+            _number(name, getattr(self, name))
+        _number("own_weight", self.own_weight, high=1)
+        RandomizedResponse.from_epsilon(self.epsilon)  # which knows its domain
+        if not isinstance(self.prepare, PrepareConfig):
+            raise ParameterError(f"prepare must be a PrepareConfig, got {self.prepare!r}")
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """What one setting demands of another."""
         if self.model == "prirec-" and self.feature_kind == "all":
             raise ParameterError(
-                "prirec- is the variant without dynamic features, got features 'all'",
+                "features must not be 'all' with prirec-, the variant without dynamic features",
                 remedy="choose the model prirec, or features static",
             )
-        if self.seed is not None and (
-            isinstance(self.seed, bool)
-            or not isinstance(self.seed, int)
-            or not 0 <= self.seed < 2**64
-        ):
-            raise ParameterError(f"seed must be an integer in [0, 2^64), got {self.seed!r}")
-        # Both constructors know their own domains; an invalid value is refused here, not mid-run.
-        Ring(self.ring_bits)
-        RandomizedResponse.from_epsilon(self.epsilon)
+        if self.network == "random" and self.weights in BY_DISTANCE:
+            raise ParameterError(
+                f"weights {self.weights!r} go by distance, and a random network knows no homes",
+                remedy="choose the network geographic, or weights half",
+            )
+
+    def _set(self, name: str, value: int) -> None:
+        # A numpy integer becomes a plain one, which every file format can hold.
+        object.__setattr__(self, name, value)
 
     @property
     def feature_kind(self) -> str:
@@ -174,15 +188,12 @@ class TrainConfig:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """Inverse of ``to_dict``; an unknown name is refused."""
-        known = set(cls.__dataclass_fields__)
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise ParameterError(
-                f"unknown setting {unknown[0]!r}", remedy=f"known: {', '.join(sorted(known))}"
-            )
+        _check_names("setting", values, cls.__dataclass_fields__)
         values = dict(values)
-        if isinstance(values.get("prepare"), dict):
-            values["prepare"] = PrepareConfig(**values["prepare"])
+        prepare = values.get("prepare")
+        if isinstance(prepare, dict):
+            _check_names("setting of prepare", prepare, PrepareConfig.__dataclass_fields__)
+            values["prepare"] = PrepareConfig(**prepare)
         return cls(**values)
 
     def with_seed(self, seed: int) -> Self:
@@ -190,18 +201,30 @@ class TrainConfig:
         return replace(self, seed=seed)
 
 
+def _check_names(what: str, values: Iterable[str], known: Iterable[str]) -> None:
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        raise ParameterError(
+            f"unknown {what} {unknown[0]!r}", remedy=f"known: {', '.join(sorted(known))}"
+        )
+
+
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ParameterError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _integer(name: str, value: object, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+def _integer(name: str, value: object, low: int) -> int:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low:  # type: ignore[operator]
         raise ParameterError(f"{name} must be an integer of at least {low}, got {value!r}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
 
 
-def _positive(name: str, value: object, *, strict: bool) -> None:
-    valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not valid or value < 0 or (strict and value == 0):  # type: ignore[operator]
-        bound = "above 0" if strict else "at least 0"
-        raise ParameterError(f"{name} must be a finite number {bound}, got {value!r}")
+def _number(name: str, value: object, *, positive: bool = False, high: float = 1e18) -> None:
+    """Refuse all but a number in [0, high], or in (0, high] if ``positive``."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    # Stated as what is allowed, so that NaN falls out too.
+    if not (number and 0 <= value <= high) or (positive and not value):  # type: ignore[operator]
+        bound = "(0" if positive else "[0"
+        raise ParameterError(f"{name} must lie in {bound}, {high:g}], got {value!r}")

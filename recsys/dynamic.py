@@ -5,18 +5,20 @@ Model: each user randomizes her own bits; the recommender sees reports only.
 Leaks: epsilon for each (user, POI) bit, once: coins are bound to the user's memo key, so that a
     second collection repeats the same answers. A user's whole row costs epsilon for each POI.
 Differs: held-out positives are not reported (the paper does not say; reporting the test part
-    would leak it). Raw counts make the machine diverge, so they are clipped, logarithmised and
-    standardised; see ``as_feature``. One visitor count holds the whole budget by default; the
-    paper's three counts share it.
+    would leak it). Raw counts make the machine diverge, so they are clipped softly, on the scale of
+    their noise, and standardised; see ``as_feature``. One visitor count holds the whole budget by
+    default; the paper's three counts share it.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp.randomized_response import RandomizedResponse
+from ldp.rounding import round_down
 from recsys.data.prepare import Pairs
 
 Words = NDArray[np.uint64]
@@ -28,12 +30,25 @@ _BLOCK_WORDS = 1 << 22
 
 @dataclass(frozen=True)
 class VisitorCounts:
-    """Raw, unbiased estimates (POIs,), possibly negative, with their standard error."""
+    """Raw, unbiased estimates (POIs,), possibly negative, with their standard error.
+
+    epsilon: the loss about one user-POI pair, in nats.  bytes_per_user: her packed report.
+    """
 
     name: str
     estimate: NDArray[np.float64]
     standard_error: float
+    epsilon: float
     bytes_per_user: int
+
+
+def share_budget(epsilon: float, questions: int) -> RandomizedResponse:
+    """The mechanism of each of ``questions`` counts that spend at most ``epsilon`` together.
+
+    Basic composition adds their losses up again. The share is rounded down, so that the exact sum
+    of the shares stays within ``epsilon``.
+    """
+    return RandomizedResponse.from_epsilon(round_down(Fraction(epsilon) / questions))
 
 
 def collect(
@@ -43,7 +58,10 @@ def collect(
     mechanism: RandomizedResponse,
     coins: CoinSource,
 ) -> VisitorCounts:
-    """Every user of ``shape`` (users, POIs) answers one bit for each POI; Eq. 6 adds them up."""
+    """Every user of ``shape`` (users, POIs) answers one bit for each POI; Eq. 6 adds them up.
+
+    pairs: those with a positive label are the bits that are one.  coins: see ``CoinSource``.
+    """
     users, pois = shape
     ones = np.zeros(pois, dtype=np.int64)
     questions = np.arange(pois, dtype=np.uint32)
@@ -52,7 +70,13 @@ def collect(
         ones += reports.sum(axis=0)
     estimate = mechanism.estimate_from_ones(ones, users)
     error = float(np.sqrt(np.max(estimate.variance)))
-    return VisitorCounts(name, np.asarray(estimate.value, np.float64), error, -(-pois // 8))
+    return VisitorCounts(
+        name=name,
+        estimate=estimate.value,
+        standard_error=error,
+        epsilon=mechanism.epsilon,
+        bytes_per_user=-(-pois // 8),
+    )
 
 
 def _visited(
@@ -73,13 +97,14 @@ def _visited(
 
 
 def as_feature(counts: VisitorCounts) -> NDArray[np.float64]:
-    """Clip softly at zero, take the logarithm, standardise: post-processing costs no privacy.
+    """Clip softly at zero and standardise: (POIs,), mean 0 and standard deviation 1, or all 0.
 
-    log(1 + e^z) with z the estimate in standard errors is a logarithm above the noise and a smooth
-    clip below it. A hard clip followed by log1p makes the most of what is pure noise: it stretches
-    the counts within one standard error of zero, and throws the negative half away.
+    ln(1 + e^z), with z the estimate in standard errors of its noise, is close to z above the noise
+    and falls smoothly to 0 below it. A hard clip followed by log1p makes the most of what is pure
+    noise: it stretches the counts within one standard error of zero, and throws the negative half
+    away. Post-processing costs no privacy.
     """
-    logs = np.logaddexp(0.0, counts.estimate / counts.standard_error)
-    spread = logs.std()
-    centred: NDArray[np.float64] = logs - logs.mean()
+    soft = np.logaddexp(0.0, counts.estimate / counts.standard_error)
+    centred: NDArray[np.float64] = soft - soft.mean()
+    spread = centred.std()
     return centred / spread if spread > 0 else centred

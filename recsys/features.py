@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.randomized_response import RandomizedResponse
 from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
 from recsys.data.features import static_features
 from recsys.data.prepare import Prepared
-from recsys.dynamic import CoinSource, VisitorCounts, as_feature, collect
+from recsys.dynamic import CoinSource, VisitorCounts, as_feature, collect, share_budget
 from recsys.simulation import SimulationRng
 
 Floats = NDArray[np.float64]
@@ -55,13 +54,10 @@ def assemble(
     """Build the features that ``config`` asks for; dynamic ones cost the users privacy.
 
     user_features: float64 (users, m) of the users that are left, None for none.
+    Raises ParameterError for another shape, other types and numbers that are not finite.
     """
     users, pois = prepared.n_users, prepared.n_pois
-    private = np.zeros((users, 0)) if user_features is None else np.asarray(user_features)
-    if private.ndim != 2 or private.shape[0] != users or not np.isfinite(private).all():
-        raise ParameterError(
-            f"user_features must be finite, of shape ({users}, m), got {private.shape}"
-        )
+    private = np.zeros((users, 0)) if user_features is None else _checked(user_features, users)
     names = [f"user:{column}" for column in range(private.shape[1])]
     columns = [np.zeros((pois, 0))]
     counts: tuple[VisitorCounts, ...] = ()
@@ -86,6 +82,18 @@ def _dynamic(
     if config.dynamic == "three":
         questions["returning"] = prepared.returning
         questions["recent"] = prepared.recent
-    # The features share the budget of a user-POI pair: basic composition adds them up again.
-    mechanism = RandomizedResponse.from_epsilon(config.epsilon / len(questions))
+    mechanism = share_budget(config.epsilon, len(questions))
     return tuple(collect(name, pairs, shape, mechanism, coins) for name, pairs in questions.items())
+
+
+def _checked(user_features: Floats, users: int) -> Floats:
+    array = np.asarray(user_features)
+    if array.dtype.kind not in "biuf" or array.ndim != 2 or array.shape[0] != users:
+        raise ParameterError(
+            f"user_features must be numbers of shape ({users}, m), got {array.dtype} {array.shape}"
+        )
+    values = array.astype(np.float64)
+    wrong = ~np.isfinite(values).all(axis=1)
+    if wrong.any():
+        raise ParameterError(f"user_features must be finite, row {int(np.argmax(wrong))} is not")
+    return values

@@ -7,7 +7,6 @@ import hashlib
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 Floats = NDArray[np.float64]
@@ -25,17 +24,22 @@ def user_auc(users: NDArray[np.int32], labels: NDArray[np.int8], scores: Floats)
 
     By the rank sum of each user's positives (Mann-Whitney), ties counted as one half.
     """
-    order = np.argsort(users, kind="stable")
-    bounds = np.flatnonzero(np.diff(users[order])) + 1
-    areas = []
-    for part in np.split(order, bounds):
-        positive = labels[part] > 0
-        ones = int(positive.sum())
-        zeros = part.size - ones
-        if ones and zeros:
-            ranks = rankdata(scores[part])
-            areas.append((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
-    return float(np.mean(areas)) if areas else None
+    if not users.size:
+        return None
+    order = np.lexsort((scores, users))
+    user, score, positive = users[order], scores[order], labels[order] > 0
+    first = np.append(True, user[1:] != user[:-1])
+    # Runs of equal (user, score) share the mean of the ranks that they take up.
+    runs = np.flatnonzero(first | np.append(True, score[1:] != score[:-1]))
+    sizes = np.diff(runs, append=user.size)
+    rank = np.repeat(runs + (sizes + 1) / 2, sizes)
+    index = np.cumsum(first) - 1
+    rank -= np.flatnonzero(first)[index]  # from 1 for each user
+    ones = np.bincount(index, weights=positive)
+    zeros = np.bincount(index) - ones
+    surplus = np.bincount(index, weights=rank * positive) - ones * (ones + 1) / 2
+    both = (ones > 0) & (zeros > 0)
+    return float(np.mean(surplus[both] / (ones * zeros)[both])) if both.any() else None
 
 
 def model_digest(arrays: dict[str, NDArray[np.float64]]) -> str:

@@ -1,7 +1,7 @@
 """A trained model on disk, separated by who holds what, and never pickled.
 
-recommender/model.npz  V, the POIs' public features and coordinates (FM: w and all else too)
-users/models.npz       each user's linear model, features and visits; mode 0600
+recommender/model.npz  V, the POIs' public features and coordinates; for FM, w too
+users/models.npz       each user's linear model, features and visits; folder 0700, file 0600
 public/model.json      settings, feature names, digest, version of this format
 """
 
@@ -22,7 +22,7 @@ from recsys.config import TrainConfig
 from recsys.errors import DataError
 from recsys.features import Features
 from recsys.metrics import model_digest
-from recsys.models import fm
+from recsys.scoring import score_pairs
 
 Floats = NDArray[np.float64]
 FORMAT = 1
@@ -32,7 +32,7 @@ FORMAT = 1
 class ModelFiles:
     """The arrays of a trained model. w: (D + 1,) for FM, (users, D + 1) for PriRec.
 
-    visit_users, visit_pois: training positives, sorted by user: what is not new to a user.
+    visit_users, visit_pois: known visits that are not held out, sorted by user: what is not new.
     """
 
     w: Floats
@@ -64,7 +64,7 @@ class ModelFiles:
         return np.array([self._pois.get(str(name), -1) for name in ids], dtype=np.int32)
 
     def visited(self, user: int) -> NDArray[np.int32]:
-        """POIs of the user's training part."""
+        """The POIs that the user is known to have visited, held-out visits apart."""
         low, high = np.searchsorted(self.visit_users, [user, user + 1])
         return self.visit_pois[low:high]
 
@@ -73,14 +73,13 @@ class ModelFiles:
         index = int(self.category[poi])
         return self.category_names[index] if index >= 0 else ""
 
+    def is_trained(self, users: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Whether each user index has visits of her own behind her model; False for -1."""
+        return np.isin(users, self.visit_users)
+
     def score(self, users: NDArray[np.int32], pois: NDArray[np.int32]) -> Floats:
         """Eq. 1 for index pairs; -1 takes the fallback that ``Predictions`` describes."""
-        features = self.features
-        mean_poi = features.poi.mean(axis=0)
-        public = np.where(pois[:, np.newaxis] >= 0, features.poi[pois], mean_poi)
-        private = np.where(users[:, np.newaxis] >= 0, features.user[users], 0.0)
-        w = self.w if self.w.ndim == 1 else np.where(users[:, np.newaxis] >= 0, self.w[users], 0.0)
-        return fm.forward(np.concatenate([private, public], axis=1), w, self.v).score
+        return score_pairs(self.features, self.w, self.v, users, pois)
 
 
 def write_model(folder: Path, files: ModelFiles, config: TrainConfig) -> None:
@@ -118,7 +117,7 @@ def write_model(folder: Path, files: ModelFiles, config: TrainConfig) -> None:
 
 
 def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
-    """Inverse of ``write_model``; checks the digest."""
+    """Inverse of ``write_model``. DataError if a file is missing, damaged or of another model."""
     public = _read_public(folder / "public" / "model.json")
     shared = read_arrays(folder / "recommender" / "model.npz")
     private = read_arrays(folder / "users" / "models.npz")
@@ -139,17 +138,17 @@ def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
             visit_users=arrays["visit_users"],
             visit_pois=arrays["visit_pois"],
         )
+        config = TrainConfig.from_dict(public["config"])
+        digest = public["model_digest"]
     except KeyError as error:
-        raise DataError(
-            f"array {error} is missing", file=str(folder), remedy="train again"
-        ) from None
-    if model_digest({"w": files.w, "v": files.v}) != public["model_digest"]:
+        raise DataError(f"{error} is missing", file=str(folder), remedy="train again") from None
+    if model_digest({"w": files.w, "v": files.v}) != digest:
         raise DataError(
             "the model arrays do not belong to public/model.json",
             file=str(folder),
             remedy="train again",
         )
-    return files, TrainConfig.from_dict(public["config"])
+    return files, config
 
 
 def pack_arrays(arrays: dict[str, NDArray[Any]]) -> bytes:
@@ -176,16 +175,15 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 def _read_public(path: Path) -> dict[str, Any]:
     try:
         public: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = public.get("format")
     except FileNotFoundError:
         raise DataError(
             "no trained model here",
             file=str(path),
             expected="the --out folder of a finished 'privrec train'",
         ) from None
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
         raise DataError("damaged file", file=str(path), remedy="train again") from None
-    if public.get("format") != FORMAT:
-        raise DataError(
-            f"model format {public.get('format')!r}", file=str(path), expected=f"format {FORMAT}"
-        )
+    if found != FORMAT:
+        raise DataError(f"model format {found!r}", file=str(path), expected=f"format {FORMAT}")
     return public

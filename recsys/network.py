@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from mpc.core.errors import ParameterError
 
 WEIGHTS = ("half", "mean", "neighbours", "inverse", "exponential", "literal")
+BY_DISTANCE = ("inverse", "exponential")
+"""Those of ``WEIGHTS`` that need to know how far away a neighbour lives."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class UserNetwork:
         """N, the number of neighbours of every user."""
         return int(self.neighbours.shape[1])
 
+    @property
+    def amplifies(self) -> bool:
+        """Whether a mix can make weights larger than any that went in: a row sums to above one."""
+        return bool((self.weights.sum(axis=1) + self.own > 1 + 1e-9).any())
+
 
 def weigh(
     neighbours: NDArray[np.int32],
@@ -41,12 +48,16 @@ def weigh(
     kind: str = "half",
     own_weight: float = 0.5,
 ) -> UserNetwork:
-    """Give each edge its weight.
+    """Give each edge its weight; each row sums to one, with the own weight, but for ``literal``.
 
+    neighbours: int32 (users, N).  distances_km: float64 (users, N), finite, at least 0; two users
+    may share a home.  own_weight: in [0, 1], of the kinds that say so.
     kind: ``half`` (``own_weight`` for oneself, the rest evenly over the neighbours), ``mean``
     (evenly over oneself and the neighbours), ``neighbours`` (evenly, nothing for oneself),
     ``inverse`` and ``exponential`` (as ``half``, the rest by 1 / (1 + km) or by exp(-km / scale)
     with scale the median distance), ``literal`` (the paper's S_if = 1, which diverges).
+    Without neighbours every user keeps her own model.
+    Raises ParameterError for anything else.
     """
     if kind not in WEIGHTS:
         raise ParameterError(
@@ -55,6 +66,13 @@ def weigh(
         )
     if not 0.0 <= own_weight <= 1.0:
         raise ParameterError(f"own_weight must lie in [0, 1], got {own_weight}")
+    # Stated as what is allowed, so that NaN falls out too.
+    near = np.all((distances_km >= 0) & (distances_km < np.inf))
+    if distances_km.shape != neighbours.shape or not near:
+        raise ParameterError(
+            f"distances_km must be finite, at least 0 and of shape {neighbours.shape}, got shape "
+            f"{distances_km.shape}"
+        )
     users, size = neighbours.shape
     if size == 0:
         return UserNetwork(neighbours, np.zeros((users, 0)), np.ones(users))

@@ -10,8 +10,9 @@ Leaks: docs/threat-model.md lists it by party. In short: a user learns one weigh
     in an epoch, which is that of the largest user.
 Error: fixed point with l_F fractional bits; tests hold the AUC within .0005 of floating point.
 Differs: local batches instead of single samples; cohorts drawn once; weights whose rows sum to
-    one, since S_if = 1 diverges; by default one secure sum for each user and epoch from one
-    snapshot, since sums of consecutive snapshots can be subtracted.
+    one, since S_if = 1 diverges. By default one secure sum for each user and epoch, all from one
+    snapshot, and then an epoch of plain gradient steps, since sums of consecutive snapshots can be
+    subtracted; ``mix = "update"`` is Eq. 8 for each update.
 
 No cryptography here: sums come from ``recsys.sums``, randomized bits from ``ldp``.
 """
@@ -26,7 +27,7 @@ from recsys.batches import UserBatches, draw_cohorts
 from recsys.config import TrainConfig
 from recsys.data.geo import nearest, random_neighbours, spherical_mean
 from recsys.data.prepare import Prepared
-from recsys.errors import PrivacyRefusal
+from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.features import Features
 from recsys.models import fm
 from recsys.network import UserNetwork, weigh
@@ -74,30 +75,40 @@ class PriRecLearner:
         rounds = self.batches.rounds
         self.batches.shuffle(number)
         if self.config.mix == "epoch":
-            self._mix(self._everyone)
+            self.state.w[...] = self._mix(self._everyone)
         total = 0.0
         for round_ in range(rounds):
             with self.clock.step("expand pads"):
                 self.sums.begin_round(number * rounds + round_, self.config.epochs * rounds)
+            base = self.state.w
             if self.config.mix == "update":
-                self._mix(self.batches.active(round_))
+                base = self._mix(self.batches.active(round_))
             for cohort in range(len(self.cohorts)):
-                total += self._step(cohort, round_, number * rounds + round_)
+                total += self._step(cohort, round_, number * rounds + round_, base)
         return total / max(1, int(self.batches.counts.sum()))
 
-    def _mix(self, receivers: NDArray[np.int32]) -> None:
-        """Line 10, the first term of Eq. 8: all sums are taken from one snapshot of the models."""
-        graph = self.network
+    def _mix(self, receivers: NDArray[np.int32]) -> fm.Floats:
+        """The first term of Eq. 8 for ``receivers``, beside the models of all others unchanged.
+
+        All sums are taken from one snapshot, the models as they are; a new array comes back.
+        """
+        graph, w = self.network, self.state.w
+        mixed = w.copy()
         if not graph.size:
-            return
-        w = self.state.w
+            return mixed
         mix = Mix(receivers, graph.neighbours[receivers], graph.weights[receivers])
         with self.clock.step("secure sums"):
-            mixed = self.sums.mix(w, mix)
-        w[receivers] = graph.own[receivers, np.newaxis] * w[receivers] + mixed
+            sums = self.sums.mix(w, mix)
+        mixed[receivers] = graph.own[receivers, np.newaxis] * w[receivers] + sums
+        if graph.amplifies:
+            _check_growth(w, mixed)
+        return mixed
 
-    def _step(self, cohort: int, round_: int, aggregation: int) -> float:
-        """Lines 9-15 for one cohort: its members act at once on the V that they all pulled."""
+    def _step(self, cohort: int, round_: int, aggregation: int, base: fm.Floats) -> float:
+        """Lines 9-15 for one cohort: its members act at once on the V that they all pulled.
+
+        base: the first term of Eq. 8, from which the gradient at the own model is taken off.
+        """
         config, state = self.config, self.state
         members = self.cohorts[cohort]
         with self.clock.step("gradients"):
@@ -110,7 +121,7 @@ class PriRecLearner:
             grad_w = fm.linear_gradient(x, slopes) + 2 * config.penalty_w * count * own
             grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, state.v)
             grad_v += 2 * config.penalty_v * count[..., np.newaxis] * state.v
-            state.w[members] = own - config.step_w * grad_w  # second term of Eq. 8
+            state.w[members] = base[members] - config.step_w * grad_w  # Eq. 8
             losses = fm.loss(pass_.score, batch.labels)[batch.labels != 0]
         if state.v.size:
             with self.clock.step("secure aggregation"):
@@ -184,6 +195,19 @@ def _homes(prepared: Prepared) -> tuple[fm.Floats, fm.Floats]:
     return spherical_mean(np.concatenate([users, absent]), lat, lon, prepared.n_users)
 
 
+def _check_growth(before: fm.Floats, after: fm.Floats) -> None:
+    """DivergenceError if a mix made the largest weight larger.
+
+    Repeated, that leaves every range, but early stopping may come first and hide it.
+    """
+    largest, grown = float(np.abs(before).max()), float(np.abs(after).max())
+    if grown > largest:
+        raise DivergenceError(
+            f"mixing raised the largest weight of a linear model from {largest:.3g} to "
+            f"{grown:.3g}, because the weights of a user's neighbours sum to more than one"
+        )
+
+
 def check_privacy(
     config: TrainConfig, network: UserNetwork, cohorts: list[NDArray[np.int32]]
 ) -> None:
@@ -199,7 +223,8 @@ def check_privacy(
         raise PrivacyRefusal(
             f"a cohort of {smallest} users is below the minimum of {config.min_cohort}: the sum of "
             "so few gradients tells too much about each",
-            remedy="train with more users, or lower --min-cohort (never below 3)",
+            remedy="train with more users or a larger --cohort, or lower --min-cohort (never below "
+            "3)",
         )
 
 

@@ -20,11 +20,12 @@ from recsys.config import TrainConfig
 from recsys.data.checkins import CheckIns
 from recsys.data.prepare import Pairs, Prepared, prepare
 from recsys.dynamic import CoinSource
+from recsys.errors import DataError
 from recsys.features import Features, assemble
 from recsys.metrics import model_digest, pooled_auc, user_auc
 from recsys.model_files import ModelFiles, read_model, write_model
-from recsys.models import fm
 from recsys.run import MemoryRun, Run
+from recsys.scoring import score_pairs
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
 from recsys.training import EpochRecord, Learner, Progress, train
@@ -42,8 +43,10 @@ class MeasuredLearner(Learner, Protocol):
 class Predictions:
     """probability (n,): of a visit, in (0, 1).  score (n,): its logit.
 
-    known_user, known_poi (n,): False marks a fallback. An unknown user is scored by V and the
-    POI's public features alone, without a linear model; an unknown POI by the mean POI's features.
+    known_user, known_poi (n,): False marks a fallback. A user without training visits is scored
+    by what mixing gave her, the mean of her neighbours' models. An unknown user is scored by V and
+    the POI's public features alone, without a linear model (by FM with the one that it has); an
+    unknown POI by the mean POI's features.
     """
 
     probability: Floats
@@ -101,11 +104,20 @@ class Recommender(ABC):
         user_features: float64, a row for each user of the *prepared* data.  run: where secrets
         and checkpoints live (default: in memory).  progress: called after every epoch.
         Sets ``prepared_``, ``features_``, ``learner_`` and ``history_``.
+        Raises DataError where no pair is left to train on, PrivacyRefusal, ParameterError for
+        settings that do not suit the data, and DivergenceError.
         """
+        self._files = None  # a fit that fails leaves no older model behind
         run = run or MemoryRun()
         seed = run.experiment_seed() if self.config.seed is None else self.config.seed
         sim = SimulationRng(seed)
         prepared = data if isinstance(data, Prepared) else prepare(data, self.config.prepare, sim)
+        if not len(prepared.train):
+            raise DataError(
+                f"{prepared.name}: no pair to train on, of {prepared.n_users} users and "
+                f"{prepared.n_pois} POIs",
+                remedy="bring more check-ins",
+            )
         clock = Stopwatch()
         with clock.step("features"):
             coins = self._privacy_coins(len(prepared.user_ids), sim, run)
@@ -118,7 +130,7 @@ class Recommender(ABC):
 
         def validate() -> float | None:
             part = prepared.validation
-            scores = _scores(features, learner.state.w, learner.state.v, part)
+            scores = score_pairs(features, learner.state.w, learner.state.v, part.users, part.pois)
             return pooled_auc(part.labels, scores)
 
         train(
@@ -155,7 +167,7 @@ class Recommender(ABC):
     def evaluate(self, pairs: Pairs) -> tuple[float | None, float | None]:
         """AUC pooled over ``pairs`` (indices of the training data), and the mean of users' AUCs."""
         files = self.files
-        scores = _scores(files.features, files.w, files.v, pairs)
+        scores = score_pairs(files.features, files.w, files.v, pairs.users, pairs.pois)
         return (
             pooled_auc(pairs.labels, scores),
             user_auc(pairs.users, pairs.labels, scores),
@@ -167,11 +179,12 @@ class Recommender(ABC):
         users = files.user_index([user for user, _ in pairs])
         pois = files.poi_index([poi for _, poi in pairs])
         score = files.score(users, pois)
-        return Predictions(expit(score), score, users >= 0, pois >= 0)
+        return Predictions(expit(score), score, files.is_trained(users), pois >= 0)
 
     def recommend(self, user: object, k: int = 10) -> list[Recommendation]:
         """Algorithm 3: the ``k`` POIs with the highest scores among those new to ``user``.
 
+        New is what she is not known to have visited, held-out visits apart.
         Raises ParameterError for an unknown user or k < 1. Fewer come back if fewer are new.
         """
         files = self.files
@@ -216,16 +229,10 @@ class Recommender(ABC):
         return getattr(getattr(self, "learner_", None), "traffic", None)
 
 
-def _scores(features: Features, w: Floats, v: Floats, pairs: Pairs) -> Floats:
-    x = features.samples(pairs.users, pairs.pois)
-    return fm.forward(x, w if w.ndim == 1 else w[pairs.users], v).score
-
-
 def _collect(
     config: TrainConfig, prepared: Prepared, features: Features, learner: Learner
 ) -> ModelFiles:
-    positive = prepared.train.labels > 0
-    order = np.argsort(prepared.train.users[positive], kind="stable")
+    visits = prepared.visitors
     return ModelFiles(
         w=learner.state.best_w,
         v=learner.state.best_v,
@@ -236,6 +243,6 @@ def _collect(
         lon=prepared.lon,
         category=prepared.category,
         category_names=prepared.category_names,
-        visit_users=prepared.train.users[positive][order],
-        visit_pois=prepared.train.pois[positive][order],
+        visit_users=visits.users,
+        visit_pois=visits.pois,
     )

@@ -8,10 +8,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc.core.errors import ParameterError
 from recsys.errors import DivergenceError
 from recsys.run import Run, Snapshot
 
 Floats = NDArray[np.float64]
+
+HOPELESS = -math.log(5e-324)
+"""Mean training loss, in nats, above which training counts as diverged: 744.4.
+
+The model then gives its training labels probabilities (their geometric mean) that are too small
+for any double.
+"""
 
 
 @dataclass(frozen=True)
@@ -70,17 +78,27 @@ def train(
 
     Without a usable validation part the last epoch is the model. Afterwards ``state.best_w`` and
     ``best_v`` hold the model. Resumes from the run's snapshot if there is one.
+    Raises DivergenceError, with the epoch, where a number is no longer finite or in range, and
+    where the mean loss passes ``HOPELESS``: an earlier epoch that validated better would only hide
+    that.  ParameterError for the snapshot of another model.
     """
     state = learner.state
     _restore(state, run.load())
     while len(state.history) < epochs and not _exhausted(state, patience):
         number = len(state.history)
         try:
-            loss = learner.epoch(number)
+            # What overflows is reported below, as what it is.
+            with np.errstate(over="ignore", invalid="ignore"):
+                loss = learner.epoch(number)
         except DivergenceError as error:
             raise _diverged(number + 1, error.message) from error
         if not (math.isfinite(loss) and np.isfinite(state.w).all() and np.isfinite(state.v).all()):
             raise _diverged(number + 1, "a parameter or the loss is no longer finite")
+        if loss > HOPELESS:
+            raise _diverged(
+                number + 1,
+                f"the mean loss is {loss:.3g} nats, where guessing costs {math.log(2):.3g}",
+            )
         record = EpochRecord(number + 1, loss, validate())
         state.history.append(record)
         if _better(record, state.best):
@@ -124,6 +142,12 @@ def _restore(state: State, snapshot: Snapshot | None) -> None:
         return
     arrays = snapshot.users | snapshot.recommender
     for name in ("w", "v", "best_w", "best_v"):
+        own = getattr(state, name)
+        if name not in arrays or arrays[name].shape != own.shape:
+            raise ParameterError(
+                f"the snapshot holds no array {name} of shape {own.shape}",
+                remedy="resume a run with the data and settings that it began with",
+            )
         setattr(state, name, arrays[name].copy())
     state.history[:] = [EpochRecord(**record) for record in snapshot.progress["history"]]
     best = snapshot.progress["best"]

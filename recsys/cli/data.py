@@ -34,7 +34,7 @@ app = typer.Typer(rich_markup_mode=None, epilog=EXAMPLES)
 
 @app.callback(invoke_without_command=True)
 def data(ctx: typer.Context) -> None:
-    """Show data sets: the built-in city and those below $PRIVREC_DATA."""
+    """List and describe data sets. One is built in; others lie below $PRIVREC_DATA."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 

@@ -13,7 +13,8 @@ _DEFAULTS = build({}).flat()
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, alone on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="A line for each epoch; tracebacks of bugs.")
+    bool,
+    typer.Option("--verbose", "-v", help="Keep a line of each epoch; show tracebacks of bugs."),
 ]
 
 

@@ -47,14 +47,18 @@ def train(
         Text,
         setting(
             "features",
-            "Of users alone; and static ones of POIs; and dynamic ones.",
+            "Those of users; also static ones of POIs; also dynamic ones.",
             choices=FEATURES,
             absent="all; static for prirec-",
         ),
     ] = None,
     seed: Annotated[
         Whole,
-        setting("seed", "Repeatable run; it gives no privacy.", absent="drawn from the system"),
+        setting(
+            "seed",
+            "Repeatable run: the seed tells every coin, so it gives no privacy.",
+            absent="none: coins of the system",
+        ),
     ] = None,
     epochs: Annotated[Whole, setting("epochs", "Epochs, at most.")] = None,
     patience: Annotated[
@@ -62,17 +66,28 @@ def train(
     ] = None,
     mode: Annotated[
         Text,
-        setting("mode", "Real shares and pads; plain sums instead; or no encoding.", choices=MODES),
+        setting(
+            "mode",
+            "Shares and pads for real; the same sums in the clear; or no encoding.",
+            choices=MODES,
+        ),
     ] = None,
-    neighbours: Annotated[Whole, setting("neighbours", "N, users that each mixes with.")] = None,
+    neighbours: Annotated[
+        Whole, setting("neighbours", "N, users that each mixes with; 0 for none.")
+    ] = None,
     network: Annotated[
-        Text, setting("network", "Nearest users by home, or random ones.", choices=NETWORKS)
+        Text,
+        setting(
+            "network",
+            "Nearest users, whose homes somebody must then know; or random ones.",
+            choices=NETWORKS,
+        ),
     ] = None,
     weights: Annotated[
         Text, setting("weights", "Weights of the user network.", choices=WEIGHTS)
     ] = None,
     mix: Annotated[
-        Text, setting("mix", "One secure sum per epoch, or per update.", choices=MIXES)
+        Text, setting("mix", "One secure sum of each user per epoch, or per update.", choices=MIXES)
     ] = None,
     relay: Annotated[
         bool | None, setting("relay", "Shares travel through the recommender, sealed.")
@@ -80,18 +95,27 @@ def train(
     cohort: Annotated[Whole, setting("cohort", "Members of an aggregation cohort.")] = None,
     min_cohort: Annotated[Whole, setting("min_cohort", "Fewest members accepted.")] = None,
     epsilon: Annotated[
-        Number, setting("epsilon", "Privacy loss of one user-POI pair, dynamic features.")
+        Number, setting("epsilon", "Privacy loss of one user-POI pair by all dynamic features.")
     ] = None,
     dynamic: Annotated[
         Text, setting("dynamic", "One visitor count, or the paper's three.", choices=DYNAMIC)
     ] = None,
     factors: Annotated[Whole, setting("factors", "K, length of a factor vector.")] = None,
-    learning_rate: Annotated[Number, setting("learning_rate", "Step of gradient descent.")] = None,
+    learning_rate: Annotated[
+        Number,
+        setting("learning_rate", "Step of the linear models.", absent="the model's own"),
+    ] = None,
     local_batch: Annotated[
         Whole, setting("local_batch", "Samples of a user in one update.")
     ] = None,
+    min_visitors: Annotated[
+        Whole, setting("min_visitors", "POIs with fewer visitors are left out.")
+    ] = None,
     max_positives: Annotated[
-        Whole, setting("max_positives", "Random visits kept of each user.", absent="all")
+        Whole,
+        setting(
+            "max_positives", "Random visits of each user to learn from and test on.", absent="all"
+        ),
     ] = None,
     negatives: Annotated[
         Text, setting("negatives", "From all POIs, or from those nearby.", choices=_NEGATIVES)
@@ -133,8 +157,8 @@ def train(
     MODEL is prirec, prirec- (without dynamic features), or fm (all data in one place).
 
     Settings, the options with a [default], can also come from the environment (PRIVREC_EPOCHS
-    for --epochs) or from --config FILE; an option wins over the environment, and that over the
-    file.
+    for --epochs) or from --config FILE, which takes those without an option too, such as
+    min-visitors. An option wins over the environment, and that over the file.
     """
     # The values are read from ctx, which also knows where each one came from.
     from recsys.cli.training import continue_run, start_run  # noqa: PLC0415 - loads scikit-learn

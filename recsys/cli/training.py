@@ -17,6 +17,7 @@ from recsys.data.features import FeatureTable, load_profiles
 from recsys.data.prepare import prepare
 from recsys.recommender import Recommender
 from recsys.report.costs import Costs, costs_of
+from recsys.report.ledger import shown
 from recsys.report.run_folder import RunFolder, data_digest, holds_run
 from recsys.report.summary import Summary, summarise, write_report
 from recsys.report.table import byte_size
@@ -138,7 +139,7 @@ def _epoch_line(record: EpochRecord, model: Recommender, costs: Costs) -> str:
         parts.append(byte_size(costs.bytes))
     if model.features_.counts:
         nominal = " (nominal)" if config.seed is not None else ""
-        parts.append(f"epsilon {config.epsilon:g}{nominal}")
+        parts.append(f"epsilon {shown(config.epsilon)}{nominal} per user-POI pair")
     return "  ".join(parts)
 
 

@@ -8,11 +8,10 @@ Model: each release names its own adversary. Epsilon is in nats, never rounded d
 
 import math
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
+from ldp import rounding
 from ldp.accounting import compose
-from ldp.randomized_response import RandomizedResponse
 from recsys.prirec import PriRecLearner
 from recsys.recommender import Recommender
 
@@ -103,12 +102,11 @@ def plain(value: Any) -> Any:
 
 
 def shown(epsilon: float) -> str:
-    """Epsilon for a reader: four decimals, rounded up, never down."""
-    if math.isinf(epsilon):
-        return INFINITY
-    # From the shortest decimal that names the double, so that 1.1 stays 1.1.
-    rounded = Decimal(repr(epsilon)).quantize(Decimal("0.0001"), rounding=ROUND_CEILING)
-    return f"{rounded:,}".rstrip("0").rstrip(".")
+    """Epsilon (at least 0, or infinite) for a reader: four decimals, rounded up, never down.
+
+    Read as a double again, the text is never below ``epsilon``.
+    """
+    return INFINITY if math.isinf(epsilon) else rounding.shown(epsilon)
 
 
 def build_ledger(model: Recommender) -> Ledger:
@@ -139,10 +137,7 @@ def _dynamic(model: Recommender) -> Release | None:
     counts = model.features_.counts
     if not counts:
         return None
-    config = model.config
-    each = RandomizedResponse.from_epsilon(config.epsilon / len(counts)).epsilon
-    bit = compose([each] * len(counts))
-    pois = len(model.prepared_.poi_ids)
+    bit = compose(count.epsilon for count in counts)
     pois = model.prepared_.n_pois
     names = ", ".join(count.name for count in counts)
     return Release(
@@ -153,8 +148,8 @@ def _dynamic(model: Recommender) -> Release | None:
         epsilon_user=compose([bit] * pois),
         rounds=1,
         adversary="epsilon-LDP against whoever holds all reports, given ideal coins",
-        note=f"A user answers for each of {pois:,} POIs. Answers are memoized: asking again "
-        "repeats them and costs nothing more.",
+        note=f"A user answers for each of {pois:,} POIs, by all her visits that are not held "
+        "out. Answers are memoized: asking again repeats them and costs nothing more.",
     )
 
 
@@ -183,14 +178,24 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
                 "neighbours collude"
                 if network.size >= 3
                 else "insecure: so few neighbours protect nobody",
-                "Consecutive sums can be subtracted"
+                "Two receivers with nearly the same neighbours can subtract their sums if they "
+                "collude, and one receiver can subtract the sums of two "
                 + (
-                    ", and neighbours see in which rounds a user still has samples."
+                    "rounds; neighbours see in which rounds a user still has samples."
                     if per_update
-                    else "; every neighbour with samples has changed in between."
+                    else "epochs, between which every neighbour with samples has changed."
                 ),
             )
         )
+        if config.relay:
+            releases.append(
+                _open(
+                    "who sends a share of which sum to whom: the user network",
+                    "the recommender, who relays the shares",
+                    epochs * rounds if per_update else epochs,
+                    "no protection; the shares themselves are sealed end to end",
+                )
+            )
     if learner.state.v.size:
         releases.append(
             _open(
@@ -209,6 +214,16 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
             1,
             "no protection",
             "It is that of the user with the most samples.",
+        )
+    )
+    releases.append(
+        _open(
+            "mean training loss, validation AUC and number of clipped entries, over all users",
+            "everybody, as the learning curve",
+            epochs,
+            "no protection",
+            "The AUC decides when training stops. No protocol adds these figures up: whoever runs "
+            "the training takes them from all users.",
         )
     )
     return releases

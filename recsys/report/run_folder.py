@@ -10,7 +10,8 @@
 Model: the process may be killed at any instant; whoever owns the machine is trusted, since the
     folder holds every party's secrets side by side.
 Leaks: public/ holds no secret. The experiment seed decides split, order and rounding; it makes no
-    key, share, mask or privacy coin.
+    key, share, mask or privacy coin. (A seed in public/config.toml makes privacy coins too: such a
+    run has no privacy and says so.)
 """
 
 import contextlib
@@ -301,7 +302,9 @@ def data_digest(prepared: Prepared, user_features: NDArray[np.float64] | None) -
     """SHA-256 over all that training sees of the data; names and notes do not count."""
     digest = hashlib.sha256()
     arrays: list[NDArray[Any]] = [prepared.lat, prepared.lon, prepared.category]
-    arrays.append(prepared.visited.keys)
+    arrays += [prepared.visited.keys, prepared.visited.visits]
+    if prepared.visited.last is not None:
+        arrays.append(prepared.visited.last)
     for part in (prepared.train, prepared.validation, prepared.test):
         arrays += [part.users, part.pois, part.labels]
     if user_features is not None:

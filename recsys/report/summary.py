@@ -53,7 +53,7 @@ class Summary:
             *_indent(text_table(*self._time(), right=(1, 2))),
             *self._traffic_lines(),
             "",
-            "what each party saw",
+            self._seen(),
             *_wrapped(self.ledger.lines()[1:]),
             "",
             self.ledger.headline,
@@ -80,6 +80,8 @@ class Summary:
             "",
             f"{self.ledger.headline}.",
             "",
+            f"{self._seen().capitalize()}:",
+            "",
             *(f"- {line}" for line in self.ledger.lines()[1:]),
             "",
             "## Where the time went",
@@ -102,6 +104,13 @@ class Summary:
             f"test AUC {_auc(row['auc'])} (mean of users {mean}), validation AUC "
             f"{_auc(row['validation_auc'])} in epoch {row['best_epoch']} of {row['epochs']}"
         )
+
+    def _seen(self) -> str:
+        """The heading of the ledger's releases; only the protocols keep what they promise."""
+        mode = self.row["mode"]
+        if mode in ("simulate", "float"):
+            return f"what each party would see in mode protocol; {mode} adds up in the clear"
+        return "what each party saw"
 
     def _time(self) -> tuple[Row, list[Row]]:
         total = self.costs.seconds

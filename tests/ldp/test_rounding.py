@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp.rounding import exp_bounds, log_ratio_bounds, round_down, round_up, settle
+from ldp.rounding import exp_bounds, log_ratio_bounds, round_down, round_up, settle, shown
 
 
 @given(st.fractions())
@@ -63,3 +63,20 @@ def test_the_default_decimal_context_of_the_caller_does_not_matter() -> None:
         context.prec = 3
         context.rounding = "ROUND_DOWN"
         assert exp_bounds(1.5, 50) == expected
+
+
+@given(st.floats(min_value=0, max_value=1e12, allow_nan=False))
+def test_an_epsilon_is_never_shown_smaller_than_it_is(epsilon: float) -> None:
+    text = shown(epsilon)
+    assert Fraction(text.replace(",", "")) >= Fraction(repr(epsilon))
+    assert float(text.replace(",", "")) <= epsilon + 1.0001e-4 + 1e-15 * epsilon
+
+
+def test_shown_keeps_what_needs_no_rounding() -> None:
+    assert [shown(x) for x in (0.0, 1.0, 1.1, 2184.0, 1.23451)] == [
+        "0",
+        "1",
+        "1.1",
+        "2,184",
+        "1.2346",
+    ]

@@ -319,7 +319,7 @@ def test_another_seed_is_another_split() -> None:
     assert keys(first.test, 1, first.n_pois) != keys(second.test, 1, second.n_pois)
 
 
-def test_returning_and_recent_visits_know_training_only() -> None:
+def test_returning_and_recent_visits() -> None:
     pairs = [(0, i) for i in range(5)] + [(0, 1), (0, 3), (1, 0), (1, 2)]
     data = checkins(pairs, 6, order=[10, 11, 12, 13, 14, 20, 9, 1, 2])
     config = PrepareConfig(min_visitors=0, validation_fraction=0, test_fraction=0)
@@ -327,16 +327,33 @@ def test_returning_and_recent_visits_know_training_only() -> None:
     assert keys(out.returning, 1, out.n_pois) == [1, 3]
     # Last visits of user 0 to POIs 0..4 are at 10, 20, 12, 13, 14, of user 1 to 0, 2 at 1, 2.
     assert keys(out.recent, 1, out.n_pois) == [1, 3, 4, out.n_pois + 2]
-    cut = dataclasses.replace(
-        out,
-        train=Pairs(np.array([0, 0], np.int32), np.array([0, 1], np.int32), np.ones(2, np.int8)),
-    )
-    assert keys(cut.returning, 1, out.n_pois) == [1]
-    assert keys(cut.recent, 1, out.n_pois) == [1]
-    city = prepare(CITY)
-    tested = set(keys(city.test, 1, city.n_pois))
-    assert not tested & set(keys(city.returning, 1, city.n_pois))
-    assert not tested & set(keys(city.recent, 1, city.n_pois))
+
+
+@pytest.mark.parametrize("max_positives", [None, 5])
+def test_reports_know_all_that_is_not_held_out_and_nothing_that_is(
+    max_positives: int | None,
+) -> None:
+    out = prepare(CITY, PrepareConfig(max_positives=max_positives))
+    known = set(out.visited.keys.tolist())
+    held_out = {key for part in (out.validation, out.test) for key in keys(part, 1, out.n_pois)}
+    reported = set(keys(out.visitors, 1, out.n_pois))
+    assert held_out
+    assert reported == known - held_out
+    # What ``max_positives`` keeps out of training is reported none the less.
+    set_aside = reported - set(keys(out.train, 1, out.n_pois))
+    assert bool(set_aside) is (max_positives is not None)
+    assert set(keys(out.returning, 1, out.n_pois)) < reported
+    assert set(keys(out.recent, 1, out.n_pois)) < reported
+
+
+def test_a_pair_that_is_in_training_too_is_reported() -> None:
+    config = PrepareConfig(order="literal", repeated_records=True)
+    out = prepare(CITY, config)
+    trained, tested = set(keys(out.train, 1, out.n_pois)), set(keys(out.test, 1, out.n_pois))
+    reported = set(keys(out.visitors, 1, out.n_pois))
+    assert trained & tested
+    assert reported >= trained
+    assert not reported & (tested - trained)
 
 
 def test_recent_visits_need_an_order() -> None:
