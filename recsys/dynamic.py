@@ -105,6 +105,7 @@ def as_feature(counts: VisitorCounts) -> NDArray[np.float64]:
     away. Post-processing costs no privacy.
     """
     soft = np.logaddexp(0.0, counts.estimate / counts.standard_error)
-    centred: NDArray[np.float64] = soft - soft.mean()
-    spread = centred.std()
-    return centred / spread if spread > 0 else centred
+    if not np.ptp(soft):  # the deviation of equal numbers need not round to 0
+        return np.zeros_like(soft)
+    standardised: NDArray[np.float64] = (soft - soft.mean()) / soft.std()
+    return standardised

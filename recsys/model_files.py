@@ -7,7 +7,6 @@ public/model.json      settings, feature names, digest, version of this format
 
 import io
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc.core.durable import PUBLIC, write_durably
+from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
 from recsys.errors import DataError
 from recsys.features import Features
@@ -142,6 +142,8 @@ def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
         digest = public["model_digest"]
     except KeyError as error:
         raise DataError(f"{error} is missing", file=str(folder), remedy="train again") from None
+    except ParameterError as error:
+        raise DataError(error.message, file=str(folder), remedy=error.remedy) from None
     if model_digest({"w": files.w, "v": files.v}) != digest:
         raise DataError(
             "the model arrays do not belong to public/model.json",
@@ -168,7 +170,9 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise DataError(
             "no such file", file=str(path), expected="a model folder", remedy="train one first"
         ) from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+    except Exception:
+        # Whatever zipfile and numpy make of damaged bytes: a flipped bit may claim encryption, an
+        # unknown method or an impossible shape, and each has an exception of its own.
         raise DataError("damaged array file", file=str(path), remedy="train again") from None
 
 

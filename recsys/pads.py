@@ -17,7 +17,7 @@ from secagg.pads import MAX_PAD_BYTES
 from secagg.params import PadParams
 from secagg.watermark import Watermark
 
-BLOCK_BYTES = 1 << 29
+BLOCK_BYTES = 1 << 30
 """Most bytes of pads that wait for their rounds, over all cohorts."""
 
 MAX_BLOCK = 1 << 10
@@ -37,6 +37,7 @@ class CohortPads:
         dim: int,
         ring: Ring,
         *,
+        min_cohort: int,
         watermark: Watermark,
         network: LocalNetwork,
     ) -> None:
@@ -50,6 +51,7 @@ class CohortPads:
                 ring=ring,
                 dim=dim,
                 rounds_per_epoch=self._block,
+                min_cohort=min_cohort,
             )
             cohort = PadCohort(params, watermark=watermark, network=network)
             cohort.agree()

@@ -145,16 +145,20 @@ class PriRecLearner:
         if config.mode == "simulate":
             return SimulatedSums(fixed, quantizers)
         pads = None
-        if self.features.dim:
-            with self.clock.step("key agreement"):
+        with self.clock.step("key agreement"):
+            if self.features.dim:
                 pads = CohortPads(
                     self.cohorts,
                     self.features.dim * config.factors,
                     ring,
+                    min_cohort=config.min_cohort,
                     watermark=run.watermark(),
                     network=self.traffic,
                 )
-        return ProtocolSums(fixed, quantizers, pads, self.traffic, relay=config.relay)
+            sums = ProtocolSums(fixed, quantizers, pads, self.traffic, relay=config.relay)
+            graph = self.network
+            sums.agree(Mix(self._everyone, graph.neighbours, graph.weights))
+        return sums
 
 
 class PriRec(Recommender):

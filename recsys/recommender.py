@@ -20,7 +20,7 @@ from recsys.config import TrainConfig
 from recsys.data.checkins import CheckIns
 from recsys.data.prepare import Pairs, Prepared, prepare
 from recsys.dynamic import CoinSource
-from recsys.errors import DataError
+from recsys.errors import DataError, DivergenceError
 from recsys.features import Features, assemble
 from recsys.metrics import model_digest, pooled_auc, user_auc
 from recsys.model_files import ModelFiles, read_model, write_model
@@ -131,6 +131,8 @@ class Recommender(ABC):
         def validate() -> float | None:
             part = prepared.validation
             scores = score_pairs(features, learner.state.w, learner.state.v, part.users, part.pois)
+            if not np.isfinite(scores).all():
+                raise DivergenceError("a score is no longer finite")
             return pooled_auc(part.labels, scores)
 
         train(

@@ -34,7 +34,10 @@ _CHUNK_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Mix:
-    """One batch of secure sums: receiver b adds models[neighbours[b]] with weights[b]."""
+    """One batch of secure sums: receiver b adds models[neighbours[b]] with weights[b].
+
+    receivers: int32 (B,), distinct.  neighbours: int32 (B, N).  weights: float64 (B, N), public.
+    """
 
     receivers: NDArray[np.int32]
     neighbours: NDArray[np.int32]
@@ -93,7 +96,9 @@ class RingSums(Sums):
             if not np.all(np.abs(weighted) <= limit):  # false for NaN too
                 raise DivergenceError(
                     "a weighted linear model has left the range of the fixed-point ring "
-                    f"(|w| <= {limit:.6g} with {size} neighbours)"
+                    f"(|w| <= {limit:.6g} with {size} neighbours)",
+                    remedy="lower the learning rate, use weights whose rows sum to one (weights "
+                    "'half'), a larger ring or fewer fractional bits",
                 )
             encoded = self._fixed.encode(weighted)
             out[part] = self._fixed.decode(self._neighbour_sum(encoded, mix, part))
@@ -150,7 +155,13 @@ class ProtocolSums(RingSums):
         self._mixes = 0
         self._network = network
         self._relay = relay
-        self._channel = SealedRelay(network, PairKeys()) if relay else DirectChannel(network)
+        self._keys = PairKeys()
+        self._channel = SealedRelay(network, self._keys) if relay else DirectChannel(network)
+
+    def agree(self, mix: Mix) -> None:
+        """Agree all keys that a relay needs for ``mix`` and any part of it, once, ahead of time."""
+        if self._relay and mix.neighbours.size:
+            self._keys.prepare(self._groups(mix, slice(None)))
 
     def begin_round(self, round_: int, end: int) -> None:
         """See ``Sums.begin_round``: pads are expanded in bulk."""
@@ -163,12 +174,13 @@ class ProtocolSums(RingSums):
         return super().mix(models, mix)
 
     def _neighbour_sum(self, encoded: RingArray, mix: Mix, part: slice) -> RingArray:
-        groups = None
         # Where nobody looks at single messages, stand-in ids do.
-        if self._relay or self._network.records:
-            neighbours = mix.neighbours[part].T
-            groups = Groups(self._session, self._mixes, mix.receivers[part], neighbours)
+        named = self._relay or self._network.records
+        groups = self._groups(mix, part) if named else None
         return batch_sum(encoded, self._fixed.ring, channel=self._channel, groups=groups)
+
+    def _groups(self, mix: Mix, part: slice) -> Groups:
+        return Groups(self._session, self._mixes, mix.receivers[part], mix.neighbours[part].T)
 
     def _cohort_sum(self, cohort: int, round_: int, encoded: RingArray) -> RingArray:
         if self._pads is None:

@@ -21,6 +21,8 @@ The model then gives its training labels probabilities (their geometric mean) th
 for any double.
 """
 
+_REMEDY = "lower the learning rate, or use weights whose rows sum to one (weights 'half')"
+
 
 @dataclass(frozen=True)
 class EpochRecord:
@@ -86,20 +88,18 @@ def train(
     _restore(state, run.load())
     while len(state.history) < epochs and not _exhausted(state, patience):
         number = len(state.history)
-        try:
-            # What overflows is reported below, as what it is.
-            with np.errstate(over="ignore", invalid="ignore"):
+        # What overflows is reported below, as what it is.
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
                 loss = learner.epoch(number)
-        except DivergenceError as error:
-            raise _diverged(number + 1, error.message) from error
-        if not (math.isfinite(loss) and np.isfinite(state.w).all() and np.isfinite(state.v).all()):
-            raise _diverged(number + 1, "a parameter or the loss is no longer finite")
-        if loss > HOPELESS:
-            raise _diverged(
-                number + 1,
-                f"the mean loss is {loss:.3g} nats, where guessing costs {math.log(2):.3g}",
-            )
-        record = EpochRecord(number + 1, loss, validate())
+                _check_finite(loss, state)
+                record = EpochRecord(number + 1, loss, validate())
+            except DivergenceError as error:
+                raise DivergenceError(
+                    f"training diverged in epoch {number + 1}: {error.message}",
+                    epoch=number + 1,
+                    remedy=error.remedy or _REMEDY,
+                ) from error
         state.history.append(record)
         if _better(record, state.best):
             state.best = record
@@ -119,12 +119,13 @@ def _exhausted(state: State, patience: int) -> bool:
     return state.best is not None and len(state.history) - state.best.epoch >= patience
 
 
-def _diverged(epoch: int, reason: str) -> DivergenceError:
-    return DivergenceError(
-        f"training diverged in epoch {epoch}: {reason}",
-        epoch=epoch,
-        remedy="lower the learning rate, or use weights whose rows sum to one (weights 'half')",
-    )
+def _check_finite(loss: float, state: State) -> None:
+    if not (math.isfinite(loss) and np.isfinite(state.w).all() and np.isfinite(state.v).all()):
+        raise DivergenceError("a parameter or the loss is no longer finite")
+    if loss > HOPELESS:
+        raise DivergenceError(
+            f"the mean loss is {loss:.3g} nats, where guessing costs {math.log(2):.3g}"
+        )
 
 
 def _snapshot(state: State, users_hold_w: bool) -> Snapshot:

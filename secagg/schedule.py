@@ -9,7 +9,7 @@ Model: whoever reads the state in epoch e learns s_e and all later keys, none of
 """
 
 from mpc.core.errors import PeerError, StateError, WireError
-from mpc.core.keys import KEY_BYTES, KeyPair, derive
+from mpc.core.keys import KEY_BYTES, KeyPair, expand_key, label
 from mpc.core.prg import Prg, PrgFactory
 from mpc.core.ring import RingArray
 from mpc.core.rng import Rng
@@ -73,10 +73,11 @@ class PairChains:
         """
         self.check_epoch(epoch)
         for step in range(self.epoch + 1, epoch + 1):
+            info = label("secagg.pad.epoch", step)
             for at in range(0, len(self._chains), KEY_BYTES):
                 end = at + KEY_BYTES
                 chain = bytes(self._chains[at:end])
-                both = derive(chain, "secagg.pad.epoch", step, length=2 * KEY_BYTES)
+                both = expand_key(chain, info, 2 * KEY_BYTES)
                 self._chains[at:end] = both[:KEY_BYTES]
                 self._streams[at:end] = both[KEY_BYTES:]
         self.epoch = epoch

@@ -60,8 +60,13 @@ def derive(key: bytes, purpose: str, *context: bytes | int, length: int = KEY_BY
 
     length: bytes wanted, in [1, 8160].
     """
+    return expand_key(key, label(purpose, *context), length)
+
+
+def expand_key(key: bytes, info: bytes, length: int = KEY_BYTES) -> bytes:
+    """``derive`` under a ``label`` made before: for one step of many keys at once."""
     length = integer("length", length, 1, _MAX_DERIVED)
-    return HKDFExpand(SHA256(), length, label(purpose, *context)).derive(_sized(key, "key"))
+    return HKDFExpand(SHA256(), length, info).derive(_sized(key, "key"))
 
 
 def _sized(key: bytes, name: str) -> bytes:

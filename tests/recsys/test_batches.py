@@ -125,7 +125,7 @@ def test_cohorts_partition_the_users_evenly(users: int, size: int) -> None:
     ("users", "size", "sizes"),
     [(10, 128, [10]), (10, 32, [10]), (33, 32, [33]), (64, 32, [32, 32]), (65, 32, [33, 32])],
 )
-def test_whoever_is_left_over_joins_a_cohort_o22(users: int, size: int, sizes: list[int]) -> None:
+def test_o22_whoever_is_left_over_joins_a_cohort(users: int, size: int, sizes: list[int]) -> None:
     assert [len(members) for members in draw_cohorts(users, size, SIM)] == sizes
 
 
@@ -138,7 +138,7 @@ def test_cohorts_are_drawn_at_random_by_the_seed() -> None:
     assert first[0] != list(range(20))
 
 
-def test_nobody_makes_no_cohort_o22() -> None:
+def test_o22_nobody_makes_no_cohort() -> None:
     with pytest.raises(ParameterError, match="there must be at least 1 user, got 0"):
         draw_cohorts(0, 32, SIM)
     with pytest.raises(ParameterError, match="cohort must be at least 1, got 0"):

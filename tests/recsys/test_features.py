@@ -19,9 +19,7 @@ PREPARED = world(everyone(6), users=6, pois=8)
 def features_of(user_features: Any = None, **changes: Any) -> Features:
     sim = SimulationRng(0)
     config = small(**{"features": "static", "regions": 2, **changes})
-    return assemble(
-        PREPARED, config, sim, lambda *asked: seeded_coins(sim, *asked), user_features
-    )
+    return assemble(PREPARED, config, sim, lambda *asked: seeded_coins(sim, *asked), user_features)
 
 
 def test_a_sample_is_the_user_s_part_beside_the_poi_s() -> None:

@@ -92,7 +92,11 @@ def test_factor_gradient_equals_finite_differences_eq_4(
 
 def test_each_leading_axis_has_a_machine_of_its_own() -> None:
     rng = np.random.default_rng(1)
-    x, w, v = rng.standard_normal((4, 3, 5)), rng.standard_normal((4, 6)), rng.standard_normal((5, 2))
+    x, w, v = (
+        rng.standard_normal((4, 3, 5)),
+        rng.standard_normal((4, 6)),
+        rng.standard_normal((5, 2)),
+    )
     labels = rng.choice([-1.0, 1.0], (4, 3))
     together = fm.forward(x, w[:, np.newaxis], v)
     slopes = fm.slope(together.score, labels)

@@ -60,7 +60,7 @@ def test_the_order_of_the_pairs_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("labels", [[], [1, 1], [-1, -1]])
-def test_without_both_labels_there_is_no_auc_o15(labels: list[int]) -> None:
+def test_o15_without_both_labels_there_is_no_auc(labels: list[int]) -> None:
     """None, never NaN."""
     of = np.array(labels, dtype=np.int8)
     assert pooled_auc(of, np.zeros(of.size)) is None

@@ -105,7 +105,7 @@ def test_an_own_weight_outside_0_to_1_is_refused(own: float) -> None:
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ParameterError, match="weights must be one of half, mean.*got 'cosine'"):
+    with pytest.raises(ParameterError, match=r"weights must be one of half, mean.*got 'cosine'"):
         weigh(ids((1, 3)), np.ones((1, 3)), "cosine")
 
 
@@ -113,5 +113,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
     "km", [[[1.0, -1.0, 2.0]], [[1.0, math.nan, 2.0]], [[1.0, math.inf, 2.0]], [[1.0, 2.0]]]
 )
 def test_distances_that_are_none_are_refused(km: list[list[float]]) -> None:
-    with pytest.raises(ParameterError, match="distances_km must be finite, at least 0 and of shape"):
+    with pytest.raises(
+        ParameterError, match="distances_km must be finite, at least 0 and of shape"
+    ):
         weigh(ids((1, 3)), np.array(km), "inverse")

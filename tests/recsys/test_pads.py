@@ -36,6 +36,7 @@ def opened(watermark: MemoryWatermark | None = None, dim: int = 5) -> CohortPads
         COHORTS,
         dim,
         RING,
+        min_cohort=3,
         watermark=watermark or MemoryWatermark(),
         network=LocalNetwork(),
     )
@@ -113,9 +114,7 @@ def test_nothing_is_expanded_beyond_the_end(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_block_has_as_many_rounds_as_fit(sizes: list[int], dim: int, rounds: int) -> None:
     assert block_rounds(sizes, dim, RING) == rounds
     held = rounds * (dim * RING.element_bytes() + 16)
-    assert rounds == 1 or (
-        held * sum(sizes) <= BLOCK_BYTES and held * max(sizes) <= MAX_PAD_BYTES
-    )
+    assert rounds == 1 or (held * sum(sizes) <= BLOCK_BYTES and held * max(sizes) <= MAX_PAD_BYTES)
 
 
 def test_two_objects_mask_with_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +122,9 @@ def test_two_objects_mask_with_other_keys(monkeypatch: pytest.MonkeyPatch) -> No
     seen = []
     for _ in range(2):
         network = LocalNetwork(record=True)
-        pads = CohortPads(COHORTS, 5, RING, watermark=MemoryWatermark(), network=network)
+        pads = CohortPads(
+            COHORTS, 5, RING, min_cohort=3, watermark=MemoryWatermark(), network=network
+        )
         pads.begin(0, 1)
         pads.run_round(0, 0, encoded(0, 0))
         seen.append({delivery.data[-20:] for delivery in network.view(-1)[-3:]})

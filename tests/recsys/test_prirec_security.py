@@ -17,16 +17,17 @@ import secagg.pads
 import secagg.schedule
 from mpc.core.keys import KeyPair
 from mpc.core.local import LocalNetwork
+from mpc.core.prg import Prg
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import Rng
-from mpc.secure_sum import DirectChannel
+from mpc.secure_sum import DirectChannel, batch_sum
 from mpc.secure_sum_relay import RELAY
 from recsys.config import TrainConfig
 from recsys.prirec import PriRec
 from recsys.report.run_folder import RunFolder
 from recsys.run import Snapshot
 from recsys.sums import FloatSums, SimulatedSums
-from secagg.masks import mask
+from secagg.masks import mask, net_pad
 from secagg.messages import SERVER
 from tests.recsys.worlds import LAST, city, small
 
@@ -60,9 +61,9 @@ def test_the_other_modes_are_caught_as_shortcuts(mode: str) -> None:
 
 
 def test_every_share_and_pad_comes_from_the_base_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """N - 1 masks of D + 1 elements for each neighbour of each sum; both ends of each pair's pads."""
+    """N - 1 masks of D + 1 elements for each neighbour of each sum; a pair's pads at both ends."""
     drawn = {"shares": 0, "streams": 0}
-    fill, net_pad = Ring.fill, secagg.schedule.net_pad
+    fill = Ring.fill
 
     def filled(self: Ring, out: RingArray, rng: Rng) -> RingArray:
         drawn["shares"] += out.size
@@ -152,7 +153,7 @@ class Wire:
         self.network = LocalNetwork(record=True)
         self.models: set[bytes] = set()
         self.gradients: set[bytes] = set()
-        batch_sum, run_round = recsys.sums.batch_sum, recsys.pads.CohortPads.run_round
+        run_round = recsys.pads.CohortPads.run_round
 
         def summed(x: RingArray, ring: Ring, **options: Any) -> RingArray:
             self.models |= {ring.to_bytes(row) for row in x.reshape(-1, x.shape[-1])}
@@ -262,29 +263,28 @@ def test_a_recorded_training_is_the_counted_one(monkeypatch: pytest.MonkeyPatch)
 
 
 class Secrets:
-    """Collects every pair key, chain key, stream key and pad of the trainings that follow."""
+    """Collects every pair key, stream key and pad of the trainings that follow."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.keys: set[bytes] = set()
         self.pads: set[bytes] = set()
-        derive, agree = secagg.schedule.derive, KeyPair.agree
-
-        def derived(*arguments: Any, **options: Any) -> bytes:
-            both = derive(*arguments, **options)
-            self.keys |= {both[:32], both[32:]}
-            return both
+        agree, expand = KeyPair.agree, Prg.__init__
 
         def agreed(pair: KeyPair, *arguments: Any) -> bytes:
             key = agree(pair, *arguments)
             self.keys.add(key)
             return key
 
+        def expanded(prg: Prg, seed: bytes, *arguments: Any) -> None:
+            self.keys.add(seed)
+            expand(prg, seed, *arguments)
+
         def masked(x: RingArray, pad: RingArray, ring: Ring) -> RingArray:
             self.pads |= {row.tobytes()[:32] for row in pad.reshape(len(pad), -1)}
             return mask(x, pad, ring)
 
-        patch.setattr(secagg.schedule, "derive", derived)
         patch.setattr(KeyPair, "agree", agreed)
+        patch.setattr(Prg, "__init__", expanded)
         patch.setattr(secagg.pads, "mask", masked)
 
 
@@ -313,8 +313,9 @@ def test_no_key_and_no_pad_is_ever_written_to_disk(
         model = PriRec(small(mode="protocol", relay=True, seed=None)).fit(city(), run=run)
         model.save(run.path)
         seen = [*run.contents, contents(run.path)]
-    assert len(secrets.keys) > 100
-    assert len(secrets.pads) > 100
+    users = len(model.prepared_.user_ids)
+    assert len(secrets.keys) >= users * (users - 1)  # a pair key and a stream key for each pair
+    assert len(secrets.pads) >= 2 * users
     assert len(seen) == 3
     everything = b"|".join(data for files in seen for data in files.values())
     assert not [secret for secret in secrets.keys | secrets.pads if secret in everything]

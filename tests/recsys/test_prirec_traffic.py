@@ -1,10 +1,12 @@
 """What a training in protocol mode sends: a closed formula in N, D, K, cohorts, rounds, epochs."""
 
+from itertools import combinations
 from typing import Any
 
 import pytest
 
 from mpc.secure_sum_messages import PartialSum, ShareMessage, wire_bytes
+from mpc.secure_sum_relay import PartyKeys
 from recsys.config import TrainConfig
 from recsys.prirec import PriRec, PriRecLearner
 from secagg.messages import MaskedVector, RoundConfirmed
@@ -12,9 +14,7 @@ from secagg.params import PadParams
 from tests.recsys.worlds import city, small
 
 
-def closed_form(
-    model: PriRec, config: TrainConfig, users: int
-) -> dict[str, tuple[int, int]]:
+def closed_form(model: PriRec, config: TrainConfig, users: int) -> dict[str, tuple[int, int]]:
     """Messages and bytes in N, D, K, cohorts, rounds and epochs, from the messages' own sizes."""
     learner = model.learner_
     assert isinstance(learner, PriRecLearner)
@@ -86,9 +86,7 @@ def test_a_relay_carries_every_message_of_the_sums_twice() -> None:
     )
     assert direct is not None
     assert relayed is not None
-    messages = sum(
-        direct.traffic[f"secure_sum.{kind}"].messages for kind in ("share", "partial")
-    )
+    messages = sum(direct.traffic[f"secure_sum.{kind}"].messages for kind in ("share", "partial"))
     for kind in ("secure_sum.relay_up", "secure_sum.relay_down"):
         assert relayed.traffic[kind].messages == messages
     assert "secure_sum.share" not in relayed.traffic
@@ -100,3 +98,30 @@ def test_a_simulation_sends_nothing(mode: str) -> None:
     model = PriRec(small(mode=mode)).fit(city())
     assert model.traffic is not None
     assert model.traffic.messages == 0
+
+
+def test_a_relay_s_keys_are_agreed_once_and_before_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One X25519 exchange for each end of a pair, all in the step of that name."""
+    met: list[str] = []
+    meet, epoch = PartyKeys.meet, PriRecLearner.epoch
+
+    def counted(keys: PartyKeys, peer: int, public: bytes) -> None:
+        met.append("agreed")
+        meet(keys, peer, public)
+
+    def marked(learner: PriRecLearner, number: int) -> float:
+        met.append("epoch")
+        return epoch(learner, number)
+
+    monkeypatch.setattr(PartyKeys, "meet", counted)
+    monkeypatch.setattr(PriRecLearner, "epoch", marked)
+    model = PriRec(small(mode="protocol", relay=True)).fit(city())
+    graph = model.learner_.network  # type: ignore[attr-defined]
+    pairs = {
+        frozenset(pair)
+        for user, neighbours in enumerate(graph.neighbours.tolist())
+        for pair in combinations((user, *neighbours), 2)
+    }
+    assert met == ["agreed"] * (2 * len(pairs)) + ["epoch"] * 2

@@ -21,7 +21,7 @@ Row = tuple[int, int, int]
 """(user, POI, label)"""
 
 LAST = PrepareConfig(validation_fraction=0.0)
-"""Without a validation part the last epoch is the model, so that every epoch shows in the digest."""
+"""Without a validation part the last epoch is the model: every epoch shows in the digest."""
 
 
 @cache
@@ -63,7 +63,7 @@ def world(
         user_ids=tuple(f"u{user}" for user in range(users)),
         poi_ids=tuple(f"p{poi}" for poi in range(pois)),
         lat=np.zeros(pois),
-        lon=np.arange(pois) * 0.01,
+        lon=np.linspace(0, 0.01 * (pois - 1), pois),
         category=(np.arange(pois) % 3 - 1).astype(np.int32),
         category_names=("cafe", "museum"),
         visited=DistinctPairs(keys, np.ones(keys.size, dtype=np.int64), None),
@@ -115,8 +115,8 @@ class KeepingRun(MemoryRun):
 class KnownKeysRun(KeepingRun):
     """Its memo keys are those of ``secret``, as if they had been read from disk."""
 
-    def __init__(self, secret: int = 0, seed: int = 5) -> None:
-        super().__init__(seed=seed)
+    def __init__(self, secret: int = 0, seed: int = 5, start: Snapshot | None = None) -> None:
+        super().__init__(start, seed)
         self._secret = secret
 
     def memo_keys(self, users: int) -> NDArray[np.uint8]:
