@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from mpc.core.durable import write_durably
+from mpc.core.durable import PRIVATE, write_durably
 from mpc.core.errors import ParameterError, StateError, WireError
 from mpc.core.wire import Message
 from secagg.params import Region
@@ -128,7 +128,7 @@ class FileWatermark:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         lock = self._path.with_name(self._path.name + ".lock")
-        with _THREADS, lock.open("ab") as handle:
+        with _THREADS, os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE), "r+b") as handle:
             # The kernel drops the lock when the file closes, also at a kill.
             os.lockf(handle.fileno(), os.F_LOCK, 0)
             yield

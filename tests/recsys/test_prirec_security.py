@@ -1,5 +1,6 @@
 """Protocol mode does what it says: no shortcut, no plaintext on the wire, no secret on disk."""
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -247,6 +248,37 @@ def test_a_relay_sees_sealed_messages_only(monkeypatch: pytest.MonkeyPatch) -> N
     assert wire.kinds(SERVER) == {"pads.key", "pads.masked", "secure_sum.relay_up"}
     for user in wire.users:
         assert "secure_sum.share" not in wire.kinds(user)
+
+
+def secrets_sent(patch: pytest.MonkeyPatch) -> tuple[str, set[bytes]]:
+    """The digest of a seeded run, and the ends of messages: of shares, keys and masked vectors."""
+    with patch.context() as inner:
+        wire = Wire(inner, seed=1, epochs=1)
+    kinds = {"pads.key", "pads.masked", "secure_sum.share", "secure_sum.partial"}
+    views = (wire.network.view(party) for party in (SERVER, *wire.users))
+    # The payload comes last; the head names the session, which is fresh in any case.
+    sent = {delivery.data[-16:] for view in views for delivery in view if delivery.kind in kinds}
+    return wire.model.model_digest, sent
+
+
+def test_no_share_key_or_pad_comes_from_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs of one seed end in one model, and share not a single payload that hides a value."""
+    (first, sent), (second, again) = secrets_sent(monkeypatch), secrets_sent(monkeypatch)
+    assert first == second
+    assert len(sent) > 100
+    assert not sent & again
+
+
+def test_a_seeded_twin_repeats_its_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With shares drawn from a seed, the check above would fail."""
+    honest = batch_sum
+
+    def seeded(x: RingArray, ring: Ring, **options: Any) -> RingArray:
+        return honest(x, ring, **options, rng=Prg(bytes(32)))
+
+    monkeypatch.setattr(sys.modules[__name__], "batch_sum", seeded)
+    (_, sent), (_, again) = secrets_sent(monkeypatch), secrets_sent(monkeypatch)
+    assert sent & again
 
 
 def test_a_recorded_training_is_the_counted_one(monkeypatch: pytest.MonkeyPatch) -> None:
