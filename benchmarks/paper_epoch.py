@@ -39,6 +39,7 @@ def build(users: int, pois: int, updates: int) -> tuple[Prepared, Features, Trai
         neighbours=30,
         mix="update",
         local_batch=1,
+        rounds=0,
         dynamic="three",
         regions=0,
         categories=False,

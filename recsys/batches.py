@@ -2,8 +2,14 @@
 
 Round r of an epoch takes the r-th local batch of every user; who has fewer samples is padded with
 samples of label 0, whose gradient is zero, so that a cohort is one dense array.
+
+Everybody sends something in every round, so the rounds of an epoch decide what it costs. They are
+as many as a user needs on average; who has more samples takes larger batches. Were they as many as
+the busiest user needs, all others would send zeros most of the time, and everybody would know how
+busy she is.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +22,7 @@ from recsys.simulation import SimulationRng
 
 @dataclass(frozen=True)
 class Batch:
-    """pois int32 and labels float64, both (members, local batch); label 0 marks padding.
+    """pois int32 and labels float64, both (members, largest batch); label 0 marks padding.
 
     counts: float64 (members,), the number of real samples of each member.
     """
@@ -29,20 +35,32 @@ class Batch:
 class UserBatches:
     """Training pairs by user: ``shuffle`` opens an epoch, ``take`` serves its rounds.
 
-    pairs: sorted by user.  users: how many there are.  local_batch: samples of one round, at
-    least 1.
-    counts: int64 (users,), each user's samples.  rounds: of one epoch, those of the largest user.
+    pairs: sorted by user.  users: how many there are.  local_batch: samples of a user in one
+    round, at least 1; more for those who would not be done in ``rounds`` rounds.
+    rounds: of one epoch; None for the mean number of batches of a user, rounded up, and 0 for that
+    of the user with the most samples, whose batches are then no larger than all others.
+    counts: int64 (users,), each user's samples.
     """
 
-    def __init__(self, pairs: Pairs, users: int, local_batch: int, sim: SimulationRng) -> None:
+    def __init__(
+        self,
+        pairs: Pairs,
+        users: int,
+        local_batch: int,
+        sim: SimulationRng,
+        rounds: int | None = None,
+    ) -> None:
         if local_batch < 1:
             raise ParameterError(f"local_batch must be at least 1, got {local_batch}")
+        if rounds is not None and rounds < 0:
+            raise ParameterError(f"rounds must be at least 0, got {rounds}")
         self._pairs = pairs
-        self._local_batch = local_batch
         self._sim = sim
         self.counts = np.bincount(pairs.users, minlength=users)
         self._starts = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
-        self.rounds = -(-int(self.counts.max(initial=0)) // local_batch)
+        needed = pairs.users.size / users if rounds is None else self.counts.max(initial=0)
+        self.rounds = rounds or -(-math.ceil(needed) // local_batch)
+        self._sizes = np.maximum(local_batch, -(-self.counts // max(1, self.rounds)))
         self._shuffled: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None
 
     def shuffle(self, epoch: int) -> None:
@@ -60,8 +78,10 @@ class UserBatches:
         if self._shuffled is None:
             raise StateError("take called before shuffle")
         pois, labels = self._shuffled
-        offset = round_ * self._local_batch + np.arange(self._local_batch)
-        real = offset < self.counts[members][:, np.newaxis]
+        sizes = self._sizes[members][:, np.newaxis]
+        place = np.arange(sizes.max(initial=0))
+        offset = round_ * sizes + place
+        real = (place < sizes) & (offset < self.counts[members][:, np.newaxis])
         index = np.where(real, self._starts[members][:, np.newaxis] + offset, 0)
         return Batch(
             pois=pois[index],
@@ -71,7 +91,7 @@ class UserBatches:
 
     def active(self, round_: int) -> NDArray[np.int32]:
         """Users who still have a sample in this round."""
-        return np.flatnonzero(self.counts > round_ * self._local_batch).astype(np.int32)
+        return np.flatnonzero(self.counts > round_ * self._sizes).astype(np.int32)
 
 
 def draw_cohorts(users: int, size: int, sim: SimulationRng) -> list[NDArray[np.int32]]:

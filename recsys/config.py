@@ -51,7 +51,10 @@ class TrainConfig:
         recsys.network.  mix: ``epoch`` (one secure sum for each user and epoch, from one
         snapshot) or ``update`` (one for each update, the literal Algorithm 2, which lets a
         receiver subtract consecutive sums).
-    local_batch: samples of a user in one update.  cohort, min_cohort: members of an aggregation
+    local_batch: samples of a user in one update, at least.  rounds: of one epoch, in which every
+        user sends something; None for a user's mean number of batches (who has more samples takes
+        larger batches), 0 for that of the busiest user (no batch is larger).
+    cohort, min_cohort: members of an aggregation
         cohort, and the fewest that are accepted.
     epsilon: of one user-POI pair over all dynamic features together.  dynamic: one visitor count,
         or the paper's three features, which share epsilon.
@@ -81,6 +84,7 @@ class TrainConfig:
     own_weight: float = 0.5
     mix: str = "epoch"
     local_batch: int = 4
+    rounds: int | None = None
     cohort: int = 128
     min_cohort: int = 16
     epsilon: float = 1.0
@@ -115,6 +119,8 @@ class TrainConfig:
             ("min_cohort", 3),
         ):
             self._set(name, _integer(name, getattr(self, name), low))
+        if self.rounds is not None:
+            self._set("rounds", _integer("rounds", self.rounds, 0))
         if self.regions is not None:
             self._set("regions", _integer("regions", self.regions, 0))
         if self.seed is not None:

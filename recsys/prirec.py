@@ -7,7 +7,7 @@ Model: semi-honest. Of the n neighbours of a user at most n - 2 collude; of a co
 Leaks: docs/threat-model.md lists it by party. In short: a user learns one weighted sum of her
     neighbours' linear models for each mix; the recommender learns V after every round (and so
     each cohort's sum of gradients), the reports of randomized response, and the number of rounds
-    in an epoch, which is that of the largest user.
+    in an epoch, which is the users' mean number of batches.
 Error: fixed point with l_F fractional bits; tests hold the AUC within .0005 of floating point.
 Differs: local batches instead of single samples; cohorts drawn once; weights whose rows sum to
     one, since S_if = 1 diverges. By default one secure sum for each user and epoch, all from one
@@ -61,7 +61,7 @@ class PriRecLearner:
         self.traffic = LocalNetwork()
         self.network = build_network(prepared, config, sim)
         self.cohorts = draw_cohorts(users, config.cohort, sim)
-        self.batches = UserBatches(prepared.train, users, config.local_batch, sim)
+        self.batches = UserBatches(prepared.train, users, config.local_batch, sim, config.rounds)
         self._sim = sim
         self._everyone = np.arange(users, dtype=np.int32)
         check_privacy(config, self.network, self.cohorts)

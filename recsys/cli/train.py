@@ -111,6 +111,14 @@ def train(
     min_visitors: Annotated[
         Whole, setting("min_visitors", "POIs with fewer visitors are left out.")
     ] = None,
+    rounds: Annotated[
+        Whole,
+        setting(
+            "rounds",
+            "Rounds of an epoch; 0 takes what the busiest user needs.",
+            absent="users' mean number of batches",
+        ),
+    ] = None,
     max_positives: Annotated[
         Whole,
         setting(

@@ -207,15 +207,19 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
                 "Cohorts are fixed, so that memberships cannot be subtracted.",
             )
         )
-    releases.append(
-        _open(
-            f"number of rounds in an epoch ({rounds})",
-            "everybody",
-            1,
-            "no protection",
-            "It is that of the user with the most samples.",
+    if config.rounds is None or config.rounds == 0:
+        whose = (
+            "the users' mean, rounded up" if config.rounds is None else "that of the busiest user"
         )
-    )
+        releases.append(
+            _open(
+                f"number of local batches in an epoch ({rounds}), {whose}",
+                "everybody",
+                1,
+                "no protection",
+                "A number of rounds that is set in advance tells nothing.",
+            )
+        )
     releases.append(
         _open(
             "mean training loss, validation AUC and number of clipped entries, over all users",

@@ -33,25 +33,61 @@ def served(batches: UserBatches, users: int) -> list[Row]:
     return rows
 
 
-@given(samples, st.integers(1, 5), st.integers(0, 3))
+some_rounds = st.none() | st.integers(0, 8)
+
+
+@given(samples, st.integers(1, 5), some_rounds, st.integers(0, 3))
 def test_every_sample_is_served_exactly_once_in_an_epoch(
-    rows: list[Row], local_batch: int, epoch: int
+    rows: list[Row], local_batch: int, rounds: int | None, epoch: int
 ) -> None:
-    batches = UserBatches(pairs(rows), 6, local_batch, SIM)
+    batches = UserBatches(pairs(rows), 6, local_batch, SIM, rounds)
     batches.shuffle(epoch)
     assert Counter(served(batches, 6)) == Counter(rows)
+
+
+@given(samples, st.integers(1, 5), st.integers(1, 8))
+def test_rounds_are_the_mean_the_busiest_user_s_or_as_asked(
+    rows: list[Row], local_batch: int, asked: int
+) -> None:
     most = max(Counter(user for user, _, _ in rows).values(), default=0)
-    assert batches.rounds == -(-most // local_batch)
+    mean = -(-len(rows) // 6)
+    for rounds, right in ((None, -(-mean // local_batch)), (0, -(-most // local_batch))):
+        assert UserBatches(pairs(rows), 6, local_batch, SIM, rounds).rounds == right
+    assert UserBatches(pairs(rows), 6, local_batch, SIM, asked).rounds == asked
 
 
 @given(samples.filter(bool), st.integers(1, 4))
-def test_padding_has_label_0_and_is_not_counted(rows: list[Row], local_batch: int) -> None:
-    batches = UserBatches(pairs(rows), 6, local_batch, SIM)
+def test_no_batch_is_larger_where_rounds_are_those_of_the_busiest(
+    rows: list[Row], local_batch: int
+) -> None:
+    batches = UserBatches(pairs(rows), 6, local_batch, SIM, rounds=0)
+    batches.shuffle(0)
+    everyone = np.arange(6, dtype=np.int32)
+    assert batches.take(everyone, 0).pois.shape == (6, local_batch)
+
+
+def test_who_has_more_samples_takes_larger_batches_in_as_many_rounds() -> None:
+    rows = [(0, poi, 1) for poi in range(10)] + [(1, 0, 1), (1, 1, 1)]
+    batches = UserBatches(pairs(rows), 2, 2, SIM)
+    batches.shuffle(0)
+    both = np.arange(2, dtype=np.int32)
+    assert batches.rounds == 3
+    counts = [batches.take(both, round_).counts.tolist() for round_ in range(3)]
+    assert counts == [[4, 2], [4, 0], [2, 0]]
+
+
+@given(samples.filter(bool), st.integers(1, 4), some_rounds)
+def test_padding_has_label_0_and_is_not_counted(
+    rows: list[Row], local_batch: int, rounds: int | None
+) -> None:
+    batches = UserBatches(pairs(rows), 6, local_batch, SIM, rounds)
     batches.shuffle(0)
     members = np.array([5, 0, 3], dtype=np.int32)
     for round_ in range(batches.rounds):
         batch = batches.take(members, round_)
-        assert batch.pois.shape == batch.labels.shape == (3, local_batch)
+        assert batch.pois.shape == batch.labels.shape
+        assert batch.pois.shape[0] == 3
+        assert batch.pois.shape[1] >= local_batch
         assert batch.counts.tolist() == (batch.labels != 0).sum(axis=1).tolist()
         active = set(batches.active(round_).tolist())
         assert [int(user) in active for user in members] == (batch.counts > 0).tolist()
@@ -102,6 +138,11 @@ def test_take_before_shuffle_is_refused() -> None:
     batches = UserBatches(pairs([(0, 1, 1)]), 1, 1, SIM)
     with pytest.raises(StateError, match="take called before shuffle"):
         batches.take(np.zeros(1, dtype=np.int32), 0)
+
+
+def test_a_negative_number_of_rounds_is_refused() -> None:
+    with pytest.raises(ParameterError, match="rounds must be at least 0, got -1"):
+        UserBatches(pairs([(0, 1, 1)]), 1, 1, SIM, rounds=-1)
 
 
 def test_a_local_batch_of_none_is_refused() -> None:

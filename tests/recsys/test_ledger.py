@@ -31,7 +31,7 @@ HOMES = "home locations"
 WEIGHTED = "weighted sum of 3 neighbours' linear models"
 RELAYED = "who sends a share of which sum to whom: the user network"
 GRADIENTS = "sum of a cohort's gradients of V"
-ROUNDS = "number of rounds in an epoch"
+ROUNDS = "number of local batches in an epoch"
 CURVE = "mean training loss, validation AUC and number of clipped entries, over all users"
 
 
@@ -139,6 +139,16 @@ def test_rounds_are_counted() -> None:
     (mixing,) = [release for release in updates.releases if release.what.startswith("weighted")]
     assert mixing.rounds == 3 * rounds
     assert f"{3 * rounds:,} times" in updates.lines()[3]
+
+
+def test_rounds_set_in_advance_release_nothing() -> None:
+    def told(rounds: int | None) -> list[str]:
+        ledger = build_ledger(PriRec(small(epochs=1, rounds=rounds)).fit(city()))
+        return [r.what for r in ledger.releases if r.what.startswith(ROUNDS)]
+
+    assert told(7) == []
+    assert "the users' mean" in told(None)[0]
+    assert "the busiest user" in told(0)[0]
 
 
 def test_the_smallest_cohort_is_the_one_that_counts() -> None:
