@@ -68,7 +68,9 @@ class UserBatches:
         pairs = self._pairs
         coins = self._sim.coins("order", pairs.users, pairs.pois, epoch)
         order = np.lexsort((coins, pairs.users))
-        self._shuffled = pairs.pois[order], pairs.labels[order].astype(np.float64)
+        # One more sample, of label 0, stands behind them all: the padding.
+        pois = np.append(pairs.pois[order], np.int32(0))
+        self._shuffled = pois, np.append(pairs.labels[order].astype(np.float64), 0.0)
 
     def take(self, members: NDArray[np.int32], round_: int) -> Batch:
         """The members' local batches of round ``round_``, in [0, rounds).
@@ -82,10 +84,10 @@ class UserBatches:
         place = np.arange(sizes.max(initial=0))
         offset = round_ * sizes + place
         real = (place < sizes) & (offset < self.counts[members][:, np.newaxis])
-        index = np.where(real, self._starts[members][:, np.newaxis] + offset, 0)
+        index = np.where(real, self._starts[members][:, np.newaxis] + offset, pois.size - 1)
         return Batch(
             pois=pois[index],
-            labels=np.where(real, labels[index], 0.0),
+            labels=labels[index],
             counts=real.sum(axis=1).astype(np.float64),
         )
 
