@@ -3,8 +3,8 @@
     python -m benchmarks.paper_epoch [--users 11824] [--pois 13924] [--json]
 
 Every one of the paper's 739,579 training samples is one update with a secure sum of its own
-(``mix="update"``, local batch 1), N = 30 neighbours, D = 6 features (three of the user, three
-dynamic ones), K = 5. The data are the synthetic city made that large. It prints where the time
+(``mix="update"``, local batch 1, as many rounds as the busiest user needs), N = 30 neighbours,
+D = 6 features (three of the user, three dynamic ones), K = 5. The data are the synthetic city made that large. It prints where the time
 goes, once for key agreement and once for the epoch, and the peak memory.
 """
 

@@ -196,7 +196,8 @@ class Recommender(ABC):
         if index < 0:
             raise ParameterError(
                 f"user {str(user)!r} was not in the training data of {len(files.user_ids)} users",
-                remedy=f"ids look like {', '.join(files.user_ids[:3])}",
+                # Nobody else's id is named: who trained is for each user to tell.
+                remedy="name a user as the check-ins did that the model was trained on",
             )
         pois = np.arange(len(files.poi_ids), dtype=np.int32)
         new = np.setdiff1d(pois, files.visited(index))

@@ -26,7 +26,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unk
 
     Numbers above 64 bits travel as bytes of fixed length. A subclass checks ranges in
     ``__post_init__`` and raises ParameterError there; from_bytes turns that into WireError.
-    The class's name is its tag on the wire, so it must be the only message of that name.
+    The class's name is its tag on the wire unless it sets ``tag``; no two messages share one.
     Integers and strings appear in the repr: what is secret belongs into bytes.
     """
 

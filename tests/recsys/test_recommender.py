@@ -215,9 +215,15 @@ def test_k_must_be_a_whole_number_from_1(prirec: Recommender, k: int) -> None:
         prirec.recommend("u1", k)
 
 
-def test_an_unknown_user_is_refused_with_a_hint(prirec: Recommender) -> None:
-    with pytest.raises(ParameterError, match="user 'nobody' was not in the training data of 40"):
+def test_an_unknown_user_is_refused_with_a_hint_that_names_nobody_else(
+    prirec: Recommender,
+) -> None:
+    unknown = "user 'nobody' was not in the training data of 40"
+    with pytest.raises(ParameterError, match=unknown) as refused:
         prirec.recommend("nobody")
+    assert refused.value.remedy
+    words = set(str(refused.value).replace(",", " ").split())
+    assert not words & set(prirec.files.user_ids)
 
 
 # Evaluation
