@@ -4,8 +4,9 @@
 
 Every one of the paper's 739,579 training samples is one update with a secure sum of its own
 (``mix="update"``, local batch 1, as many rounds as the busiest user needs), N = 30 neighbours,
-D = 6 features (three of the user, three dynamic ones), K = 5. The data are the synthetic city made that large. It prints where the time
-goes, once for key agreement and once for the epoch, and the peak memory.
+D = 6 features (three of the user, three dynamic ones), K = 5. The data are the synthetic city made
+that large. It prints where the time goes, once for key agreement and once for the epoch, and the
+peak memory.
 """
 
 import argparse
