@@ -12,7 +12,13 @@ from mpc.core.errors import ParameterError
 from recsys.data.prepare import PrepareConfig
 from recsys.network import BY_DISTANCE, WEIGHTS
 
-MODELS = ("fm", "prirec-", "prirec")
+MODELS = ("mf", "dmf", "fm", "prirec-", "prirec")
+CENTRAL = ("mf", "fm")
+"""Models of which the recommender trains all, on everybody's data."""
+
+BY_ID = ("mf", "dmf")
+"""Models that know users and POIs by their ids alone."""
+
 MODES = ("protocol", "simulate", "float")
 FEATURES = ("user", "static", "all")
 NETWORKS = ("geographic", "random")
@@ -22,7 +28,10 @@ MIXES = ("epoch", "update")
 
 @dataclass(frozen=True)
 class _Tuned:
-    """Settings that suit a model, chosen on the validation parts of real check-ins."""
+    """Settings that suit a model, chosen on the validation parts of real check-ins.
+
+    w, v: learning rates.  regions: 0 where a model has no features.
+    """
 
     w: float
     v: float
@@ -31,21 +40,30 @@ class _Tuned:
 
 # A user's model sees few samples, so it wants coarse regions and large steps. The central machine
 # sees all of them, so it wants fine regions. PriRec's V adds up a cohort: small steps.
-_TUNED = {True: _Tuned(w=0.01, v=0.01, regions=1024), False: _Tuned(w=0.1, v=0.003, regions=32)}
+_PRIREC = _Tuned(w=0.1, v=0.003, regions=32)
+_TUNED = {
+    "mf": _Tuned(w=0.01, v=0.01, regions=0),
+    "dmf": _Tuned(w=0.01, v=0.01, regions=0),
+    "fm": _Tuned(w=0.01, v=0.01, regions=1024),
+    "prirec-": _PRIREC,
+    "prirec": _PRIREC,
+}
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """Everything that a run depends on besides the data.
 
-    model: ``fm`` (central), ``prirec-`` (no dynamic features), ``prirec``.
+    model: ``mf`` and ``fm`` (central), ``dmf`` (gradients in plaintext between neighbours),
+        ``prirec-`` (no dynamic features), ``prirec``.
     mode: ``protocol`` (shares, pads and randomized bits are made for real), ``simulate`` (same
         encodings and coins, plain ring sums), ``float`` (no encoding; measures its cost).
     features: ``user``, ``static`` (user and static), ``all`` (and dynamic); None takes the
-        model's own: ``static`` for ``prirec-``, ``all`` otherwise.
+        model's own: ``static`` for ``prirec-``, ``all`` otherwise. ``mf`` and ``dmf`` have none.
     factors: K.  epochs: T, at most; training stops after ``patience`` epochs without a better
         validation AUC.
-    learning_rate, learning_rate_v: alpha of W, and of V, whose step adds up a whole cohort; None
+    learning_rate, learning_rate_v: alpha of W (the biases of ``mf``), and of V (the factors of
+        ``mf`` and ``dmf``), whose step adds up a whole cohort in PriRec; None
         takes the model's own, chosen on validation.  penalty_w, penalty_v: lambda_w, lambda_v.
     neighbours: N (0: no mixing; 1 and 2 only when simulated).  network, weights, own_weight: see
         recsys.network.  mix: ``epoch`` (one secure sum for each user and epoch, from one
@@ -99,6 +117,13 @@ class TrainConfig:
     prepare: PrepareConfig = field(default_factory=PrepareConfig)
 
     def __post_init__(self) -> None:
+        self._check_choices()
+        self._check_numbers()
+        if not isinstance(self.prepare, PrepareConfig):
+            raise ParameterError(f"prepare must be a PrepareConfig, got {self.prepare!r}")
+        self._check_together()
+
+    def _check_choices(self) -> None:
         for name, allowed in (
             ("model", MODELS),
             ("mode", MODES),
@@ -108,7 +133,13 @@ class TrainConfig:
             ("dynamic", DYNAMIC),
         ):
             _one_of(name, getattr(self, name), allowed)
-        _one_of("features", self.feature_kind, FEATURES)
+        if self.features is not None:
+            _one_of("features", self.features, FEATURES)
+        for name in ("categories", "relay"):
+            if not isinstance(getattr(self, name), bool):
+                raise ParameterError(f"{name} must be true or false, got {getattr(self, name)!r}")
+
+    def _check_numbers(self) -> None:
         for name, low in (
             ("factors", 1),
             ("epochs", 1),
@@ -127,9 +158,6 @@ class TrainConfig:
             self._set("seed", integer("seed", self.seed, 0, 2**64 - 1))
         self._set("ring_bits", integer("ring_bits", self.ring_bits, 1, 64))
         self._set("frac_bits", integer("frac_bits", self.frac_bits, 0, self.ring_bits - 1))
-        for name in ("categories", "relay"):
-            if not isinstance(getattr(self, name), bool):
-                raise ParameterError(f"{name} must be true or false, got {getattr(self, name)!r}")
         for name in ("learning_rate", "learning_rate_v"):
             if getattr(self, name) is not None:
                 _number(name, getattr(self, name), positive=True)
@@ -139,9 +167,6 @@ class TrainConfig:
             _number(name, getattr(self, name))
         _number("own_weight", self.own_weight, high=1)
         RandomizedResponse.from_epsilon(self.epsilon)  # which knows its domain
-        if not isinstance(self.prepare, PrepareConfig):
-            raise ParameterError(f"prepare must be a PrepareConfig, got {self.prepare!r}")
-        self._check_together()
 
     def _check_together(self) -> None:
         """What one setting demands of another."""
@@ -149,6 +174,11 @@ class TrainConfig:
             raise ParameterError(
                 "features must not be 'all' with prirec-, the variant without dynamic features",
                 remedy="choose the model prirec, or features static",
+            )
+        if self.model in BY_ID and self.features is not None:
+            raise ParameterError(
+                f"features must be left out with {self.model}, which knows users and POIs by their "
+                f"ids alone, got {self.features!r}"
             )
         if self.network == "random" and self.weights in BY_DISTANCE:
             raise ParameterError(
@@ -162,30 +192,32 @@ class TrainConfig:
 
     @property
     def feature_kind(self) -> str:
-        """The features really used: ``features``, or the model's own."""
+        """The features really used: ``features``, or the model's own; ``none`` by id alone."""
+        if self.model in BY_ID:
+            return "none"
         own = "static" if self.model == "prirec-" else "all"
         return own if self.features is None else self.features
 
     @property
     def step_w(self) -> float:
         """The learning rate of the linear models."""
-        return _TUNED[self.is_central].w if self.learning_rate is None else self.learning_rate
+        return _TUNED[self.model].w if self.learning_rate is None else self.learning_rate
 
     @property
     def step_v(self) -> float:
         """The learning rate of V."""
-        return _TUNED[self.is_central].v if self.learning_rate_v is None else self.learning_rate_v
+        return _TUNED[self.model].v if self.learning_rate_v is None else self.learning_rate_v
 
     def region_count(self, pois: int) -> int:
         """How many regions ``pois`` POIs are cut into."""
         if self.regions is not None:
             return self.regions
-        return min(_TUNED[self.is_central].regions, pois // 2)
+        return min(_TUNED[self.model].regions, pois // 2)
 
     @property
     def is_central(self) -> bool:
-        """True for FM: the recommender holds all data, and no protocol runs."""
-        return self.model == "fm"
+        """True for MF and FM: the recommender holds all data, and no protocol runs."""
+        return self.model in CENTRAL
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a configuration file."""

@@ -22,21 +22,27 @@ from recsys.config import TrainConfig
 from recsys.errors import DataError
 from recsys.features import Features
 from recsys.metrics import model_digest
-from recsys.scoring import score_pairs
+from recsys.scorers import make_scorer
+from recsys.scoring import Scorer
+from recsys.training import Arrays
 
 Floats = NDArray[np.float64]
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The arrays of a trained model. w: (D + 1,) for FM, (users, D + 1) for PriRec.
+    """A trained model.
 
+    arrays: what was learned, by name; a factorization machine has w, (D + 1,) or one row for each
+    user, and v (D, K).  private: names of the arrays that only users hold.  scorer: what makes a
+    score of them.
     visit_users, visit_pois: known visits that are not held out, sorted by user: what is not new.
     """
 
-    w: Floats
-    v: Floats
+    arrays: Arrays
+    private: frozenset[str]
+    scorer: Scorer
     features: Features
     user_ids: tuple[str, ...]
     poi_ids: tuple[str, ...]
@@ -78,15 +84,14 @@ class ModelFiles:
         return np.isin(users, self.visit_users)
 
     def score(self, users: NDArray[np.int32], pois: NDArray[np.int32]) -> Floats:
-        """Eq. 1 for index pairs; -1 takes the fallback that ``Predictions`` describes."""
-        return score_pairs(self.features, self.w, self.v, users, pois)
+        """The logit of a visit; -1 takes the fallback that ``Predictions`` describes."""
+        return self.scorer.score(self.arrays, users, pois)
 
 
 def write_model(folder: Path, files: ModelFiles, config: TrainConfig) -> None:
     """Write the three parts; public/model.json comes last and makes the model complete."""
     features = files.features
     shared: dict[str, NDArray[Any]] = {
-        "v": files.v,
         "poi_features": features.poi,
         "poi_ids": np.array(files.poi_ids, dtype=np.str_),
         "lat": files.lat,
@@ -100,7 +105,10 @@ def write_model(folder: Path, files: ModelFiles, config: TrainConfig) -> None:
         "visit_users": files.visit_users,
         "visit_pois": files.visit_pois,
     }
-    (shared if config.is_central else private)["w"] = files.w
+    for name, array in files.arrays.items():
+        (private if name in files.private else shared)[_array(name)] = array
+    for name, table in files.scorer.tables.items():
+        private[_table(name)] = table
     for name in ("recommender", "users", "public"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "users").chmod(0o700)
@@ -110,7 +118,9 @@ def write_model(folder: Path, files: ModelFiles, config: TrainConfig) -> None:
         "format": FORMAT,
         "config": config.to_dict(),
         "features": list(features.names),
-        "model_digest": model_digest({"w": files.w, "v": files.v}),
+        "arrays": sorted(files.arrays),
+        "tables": sorted(files.scorer.tables),
+        "model_digest": model_digest(files.arrays),
     }
     text = json.dumps(public, indent=2) + "\n"
     write_durably(folder / "public" / "model.json", text.encode(), mode=PUBLIC)
@@ -123,12 +133,17 @@ def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
     private = read_arrays(folder / "users" / "models.npz")
     arrays = shared | private
     try:
+        config = TrainConfig.from_dict(public["config"])
+        features = Features(
+            arrays["user_features"], arrays["poi_features"], tuple(public["features"]), ()
+        )
         files = ModelFiles(
-            w=arrays["w"],
-            v=arrays["v"],
-            features=Features(
-                arrays["user_features"], arrays["poi_features"], tuple(public["features"]), ()
+            arrays={name: arrays[_array(name)] for name in public["arrays"]},
+            private=frozenset(name for name in public["arrays"] if _array(name) in private),
+            scorer=make_scorer(
+                config.model, features, {name: private[_table(name)] for name in public["tables"]}
             ),
+            features=features,
             user_ids=tuple(arrays["user_ids"].tolist()),
             poi_ids=tuple(arrays["poi_ids"].tolist()),
             lat=arrays["lat"],
@@ -138,19 +153,27 @@ def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
             visit_users=arrays["visit_users"],
             visit_pois=arrays["visit_pois"],
         )
-        config = TrainConfig.from_dict(public["config"])
         digest = public["model_digest"]
     except KeyError as error:
         raise DataError(f"{error} is missing", file=str(folder), remedy="train again") from None
     except ParameterError as error:
         raise DataError(error.message, file=str(folder), remedy=error.remedy) from None
-    if model_digest({"w": files.w, "v": files.v}) != digest:
+    if model_digest(files.arrays) != digest:
         raise DataError(
             "the model arrays do not belong to public/model.json",
             file=str(folder),
             remedy="train again",
         )
     return files, config
+
+
+def _array(name: str) -> str:
+    """The name in its file of an array that was learned, apart from what comes with the data."""
+    return f"model.{name}"
+
+
+def _table(name: str) -> str:
+    return f"table.{name}"
 
 
 def pack_arrays(arrays: dict[str, NDArray[Any]]) -> bytes:

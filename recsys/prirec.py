@@ -34,6 +34,7 @@ from recsys.network import UserNetwork, weigh
 from recsys.pads import CohortPads
 from recsys.recommender import Recommender
 from recsys.run import Run
+from recsys.scoring import MachineScorer, Scorer
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
 from recsys.sums import FloatSums, Mix, ProtocolSums, SimulatedSums, Sums
@@ -44,7 +45,7 @@ MIN_NEIGHBOURS = 3
 
 
 class PriRecLearner:
-    """Algorithm 2 for all users in one process; ``state.w`` row i is held by user i alone."""
+    """Algorithm 2 for all users in one process; row i of ``state["w"]`` is held by user i alone."""
 
     def __init__(
         self,
@@ -67,20 +68,25 @@ class PriRecLearner:
         check_privacy(config, self.network, self.cohorts)
         self.sums = self._open_sums(run)
         self.state = State.start(
-            np.zeros((users, features.dim + 1)), initial_factors(features, config, sim)
+            {
+                "w": np.zeros((users, features.dim + 1)),
+                "v": initial_factors(features, config, sim),
+            },
+            private=("w",),
         )
+        self.scorer: Scorer = MachineScorer(features)
 
     def epoch(self, number: int) -> float:
         """One pass over every user's samples (lines 6-16); the mean loss in nats."""
         rounds = self.batches.rounds
         self.batches.shuffle(number)
         if self.config.mix == "epoch":
-            self.state.w[...] = self._mix(self._everyone)
+            self.state["w"][...] = self._mix(self._everyone)
         total = 0.0
         for round_ in range(rounds):
             with self.clock.step("expand pads"):
                 self.sums.begin_round(number * rounds + round_, self.config.epochs * rounds)
-            base = self.state.w
+            base = self.state["w"]
             if self.config.mix == "update":
                 base = self._mix(self.batches.active(round_))
             for cohort in range(len(self.cohorts)):
@@ -92,7 +98,7 @@ class PriRecLearner:
 
         All sums are taken from one snapshot, the models as they are; a new array comes back.
         """
-        graph, w = self.network, self.state.w
+        graph, w = self.network, self.state["w"]
         mixed = w.copy()
         if not graph.size:
             return mixed
@@ -109,27 +115,27 @@ class PriRecLearner:
 
         base: the first term of Eq. 8, from which the gradient at the own model is taken off.
         """
-        config, state = self.config, self.state
+        config, w, v = self.config, self.state["w"], self.state["v"]
         members = self.cohorts[cohort]
         with self.clock.step("gradients"):
             batch = self.batches.take(members, round_)
             x = self.features.samples(members[:, np.newaxis], batch.pois)
-            own = state.w[members]
-            pass_ = fm.forward(x, own[:, np.newaxis], state.v)
+            own = w[members]
+            pass_ = fm.forward(x, own[:, np.newaxis], v)
             slopes = fm.slope(pass_.score, batch.labels)
             count = batch.counts[:, np.newaxis]
             grad_w = fm.linear_gradient(x, slopes) + 2 * config.penalty_w * count * own
-            grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, state.v)
-            grad_v += 2 * config.penalty_v * count[..., np.newaxis] * state.v
-            state.w[members] = base[members] - config.step_w * grad_w  # Eq. 8
+            grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, v)
+            grad_v += 2 * config.penalty_v * count[..., np.newaxis] * v
+            w[members] = base[members] - config.step_w * grad_w  # Eq. 8
             losses = fm.loss(pass_.score, batch.labels)[batch.labels != 0]
-        if state.v.size:
+        if v.size:
             with self.clock.step("secure aggregation"):
                 coins = self._sim.rows("rounding", members, aggregation)
                 total = self.sums.aggregate(
                     cohort, aggregation, grad_v.reshape(members.size, -1), coins
                 )
-            state.v -= config.step_v * total.reshape(state.v.shape)  # Eq. 9
+            v -= config.step_v * total.reshape(v.shape)  # Eq. 9
         return float(losses.sum())
 
     def _open_sums(self, run: Run) -> Sums:

@@ -25,7 +25,7 @@ from recsys.features import Features, assemble
 from recsys.metrics import model_digest, pooled_auc, user_auc
 from recsys.model_files import ModelFiles, read_model, write_model
 from recsys.run import MemoryRun, Run
-from recsys.scoring import score_pairs
+from recsys.scoring import Scorer
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
 from recsys.training import EpochRecord, Learner, Progress, train
@@ -34,9 +34,10 @@ Floats = NDArray[np.float64]
 
 
 class MeasuredLearner(Learner, Protocol):
-    """A learner that says where its time went."""
+    """A learner that says where its time went, and how its parameters make a score."""
 
     clock: Stopwatch
+    scorer: Scorer
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Predictions:
     known_user, known_poi (n,): False marks a fallback. A user without training visits is scored
     by what mixing gave her, the mean of her neighbours' models. An unknown user is scored by V and
     the POI's public features alone, without a linear model (by FM with the one that it has); an
-    unknown POI by the mean POI's features.
+    unknown POI by the mean POI's features. The baselines without features say in their modules what
+    they fall back on.
     """
 
     probability: Floats
@@ -130,7 +132,7 @@ class Recommender(ABC):
 
         def validate() -> float | None:
             part = prepared.validation
-            scores = score_pairs(features, learner.state.w, learner.state.v, part.users, part.pois)
+            scores = learner.scorer.score(learner.state.arrays, part.users, part.pois)
             if not np.isfinite(scores).all():
                 raise DivergenceError("a score is no longer finite")
             return pooled_auc(part.labels, scores)
@@ -141,7 +143,6 @@ class Recommender(ABC):
             run,
             epochs=self.config.epochs,
             patience=self.config.patience,
-            users_hold_w=not self.config.is_central,
             progress=progress,
         )
         self._files = _collect(self.config, prepared, features, learner)
@@ -164,12 +165,12 @@ class Recommender(ABC):
     @property
     def model_digest(self) -> str:
         """SHA-256 over the model arrays alone: equal models, equal digest."""
-        return model_digest({"w": self.files.w, "v": self.files.v})
+        return model_digest(self.files.arrays)
 
     def evaluate(self, pairs: Pairs) -> tuple[float | None, float | None]:
         """AUC pooled over ``pairs`` (indices of the training data), and the mean of users' AUCs."""
         files = self.files
-        scores = score_pairs(files.features, files.w, files.v, pairs.users, pairs.pois)
+        scores = files.score(pairs.users, pairs.pois)
         return (
             pooled_auc(pairs.labels, scores),
             user_auc(pairs.users, pairs.labels, scores),
@@ -233,12 +234,13 @@ class Recommender(ABC):
 
 
 def _collect(
-    config: TrainConfig, prepared: Prepared, features: Features, learner: Learner
+    config: TrainConfig, prepared: Prepared, features: Features, learner: MeasuredLearner
 ) -> ModelFiles:
     visits = prepared.visitors
     return ModelFiles(
-        w=learner.state.best_w,
-        v=learner.state.best_v,
+        arrays=learner.state.best_arrays,
+        private=learner.state.private,
+        scorer=learner.scorer,
         features=features,
         user_ids=prepared.user_ids,
         poi_ids=prepared.poi_ids,

@@ -1,13 +1,56 @@
-"""Scores of user-POI pairs by a trained machine, with fallbacks for who and what is unknown.
+"""Scores of user-POI pairs by a trained model, with fallbacks for who and what is unknown.
 
 Source: PriRec (Chen et al., 2020), Algorithm 3, lines 5-8.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recsys.features import Features
 from recsys.models import fm
+
+
+class Scorer(Protocol):
+    """How a kind of model turns its arrays into scores.
+
+    tables: fixed arrays of any dtype that it needs besides those that were learned, such as an
+    index; users hold them.
+    """
+
+    @property
+    def tables(self) -> dict[str, NDArray[Any]]:
+        """Fixed arrays by name, to be stored with the model."""
+
+    def score(
+        self, arrays: Mapping[str, fm.Floats], users: NDArray[np.int32], pois: NDArray[np.int32]
+    ) -> fm.Floats:
+        """The logit of a visit for index pairs, users and pois int32 (n,): float64 (n,).
+
+        -1 stands for an unknown user or POI.
+        """
+
+
+@dataclass(frozen=True)
+class MachineScorer:
+    """Factorization machines: arrays ``w`` and ``v`` over ``features``; see ``score_pairs``."""
+
+    features: Features
+
+    @property
+    def tables(self) -> dict[str, NDArray[Any]]:
+        """None: a machine is its parameters and its features."""
+        return {}
+
+    def score(
+        self, arrays: Mapping[str, fm.Floats], users: NDArray[np.int32], pois: NDArray[np.int32]
+    ) -> fm.Floats:
+        """Eq. 1 for index pairs."""
+        return score_pairs(self.features, arrays["w"], arrays["v"], users, pois)
+
 
 # Feature values that are held at once: 32 MiB, whatever the number of pairs.
 _CHUNK = 1 << 22

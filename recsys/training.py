@@ -1,8 +1,8 @@
 """The training loop that every model shares: epochs, validation, early stopping, checkpoints."""
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from recsys.errors import DivergenceError
 from recsys.run import Run, Snapshot
 
 Floats = NDArray[np.float64]
+Arrays = dict[str, Floats]
 
 HOPELESS = -math.log(5e-324)
 """Mean training loss, in nats, above which training counts as diverged: 744.4.
@@ -39,19 +40,26 @@ class EpochRecord:
 
 @dataclass
 class State:
-    """Parameters now, and those of the best validation epoch so far."""
+    """Parameters by name, now and at the best validation epoch so far.
 
-    w: Floats
-    v: Floats
-    best_w: Floats
-    best_v: Floats
-    history: list[EpochRecord]
+    arrays: float64 of any shapes, changed in place and never replaced, so that a learner may keep
+    references.  private: names of those that only the users hold.
+    """
+
+    arrays: Arrays
+    private: frozenset[str]
+    best_arrays: Arrays
+    history: list[EpochRecord] = field(default_factory=list)
     best: EpochRecord | None = None
 
     @classmethod
-    def start(cls, w: Floats, v: Floats) -> "State":
+    def start(cls, arrays: Arrays, private: Iterable[str] = ()) -> "State":
         """The state before the first epoch."""
-        return cls(w, v, w.copy(), v.copy(), [])
+        best = {name: array.copy() for name, array in arrays.items()}
+        return cls(arrays, frozenset(private), best)
+
+    def __getitem__(self, name: str) -> Floats:
+        return self.arrays[name]
 
 
 class Learner(Protocol):
@@ -73,13 +81,12 @@ def train(
     *,
     epochs: int,
     patience: int,
-    users_hold_w: bool,
     progress: Progress | None = None,
 ) -> None:
     """Train until ``epochs`` or until ``patience`` epochs brought no better validation AUC.
 
-    Without a usable validation part the last epoch is the model. Afterwards ``state.best_w`` and
-    ``best_v`` hold the model. Resumes from the run's snapshot if there is one.
+    Without a usable validation part the last epoch is the model. Afterwards ``state.best_arrays``
+    holds the model. Resumes from the run's snapshot if there is one.
     Raises DivergenceError, with the epoch, where a number is no longer finite or in range, and
     where the mean loss passes ``HOPELESS``: an earlier epoch that validated better would only hide
     that.  ParameterError for the snapshot of another model.
@@ -103,8 +110,8 @@ def train(
         state.history.append(record)
         if _better(record, state.best):
             state.best = record
-            state.best_w, state.best_v = state.w.copy(), state.v.copy()
-        run.save(_snapshot(state, users_hold_w))
+            _overwrite(state.best_arrays, state.arrays)
+        run.save(_snapshot(state))
         if progress is not None:
             progress(record)
 
@@ -120,7 +127,7 @@ def _exhausted(state: State, patience: int) -> bool:
 
 
 def _check_finite(loss: float, state: State) -> None:
-    if not (math.isfinite(loss) and np.isfinite(state.w).all() and np.isfinite(state.v).all()):
+    if not (math.isfinite(loss) and all(np.isfinite(a).all() for a in state.arrays.values())):
         raise DivergenceError("a parameter or the loss is no longer finite")
     if loss > HOPELESS:
         raise DivergenceError(
@@ -128,28 +135,39 @@ def _check_finite(loss: float, state: State) -> None:
         )
 
 
-def _snapshot(state: State, users_hold_w: bool) -> Snapshot:
-    linear = {"w": state.w, "best_w": state.best_w}
-    factors = {"v": state.v, "best_v": state.best_v}
+def _overwrite(target: Arrays, source: Arrays) -> None:
+    for name, array in source.items():
+        target[name][...] = array
+
+
+def _stored(state: State) -> Arrays:
+    """All arrays under the names that a snapshot gives them."""
+    return state.arrays | {f"best_{name}": array for name, array in state.best_arrays.items()}
+
+
+def _snapshot(state: State) -> Snapshot:
+    private = state.private | {f"best_{name}" for name in state.private}
+    users: Arrays = {}
+    recommender: Arrays = {}
+    for name, array in _stored(state).items():
+        (users if name in private else recommender)[name] = array
     progress: dict[str, Any] = {"history": [asdict(record) for record in state.history]}
     progress["best"] = asdict(state.best) if state.best else None
-    if users_hold_w:
-        return Snapshot(linear, factors, progress)
-    return Snapshot({}, linear | factors, progress)
+    return Snapshot(users, recommender, progress)
 
 
 def _restore(state: State, snapshot: Snapshot | None) -> None:
     if snapshot is None:
         return
     arrays = snapshot.users | snapshot.recommender
-    for name in ("w", "v", "best_w", "best_v"):
-        own = getattr(state, name)
-        if name not in arrays or arrays[name].shape != own.shape:
+    own = _stored(state)
+    for name, array in own.items():
+        if name not in arrays or arrays[name].shape != array.shape:
             raise ParameterError(
-                f"the snapshot holds no array {name} of shape {own.shape}",
+                f"the snapshot holds no array {name} of shape {array.shape}",
                 remedy="resume a run with the data and settings that it began with",
             )
-        setattr(state, name, arrays[name].copy())
+    _overwrite(own, {name: arrays[name] for name in own})
     state.history[:] = [EpochRecord(**record) for record in snapshot.progress["history"]]
     best = snapshot.progress["best"]
     state.best = EpochRecord(**best) if best else None

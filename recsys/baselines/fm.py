@@ -13,6 +13,7 @@ from recsys.models import fm
 from recsys.prirec import initial_factors
 from recsys.recommender import Recommender
 from recsys.run import Run
+from recsys.scoring import MachineScorer, Scorer
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
 from recsys.training import State
@@ -31,11 +32,15 @@ class FMLearner:
         self.clock = Stopwatch()
         self._pairs = prepared.train
         self._sim = sim
-        self.state = State.start(np.zeros(features.dim + 1), initial_factors(features, config, sim))
+        self.state = State.start(
+            {"w": np.zeros(features.dim + 1), "v": initial_factors(features, config, sim)}
+        )
+        self.scorer: Scorer = MachineScorer(features)
 
     def epoch(self, number: int) -> float:
         """One pass in random order; the mean loss in nats."""
-        pairs, config, state = self._pairs, self.config, self.state
+        pairs, config = self._pairs, self.config
+        w, v = self.state["w"], self.state["v"]
         order = self._sim.order("order", pairs.users, pairs.pois, number)
         total = 0.0
         with self.clock.step("gradients"):
@@ -43,13 +48,13 @@ class FMLearner:
                 part = order[start : start + BATCH]
                 labels = pairs.labels[part].astype(np.float64)
                 x = self.features.samples(pairs.users[part], pairs.pois[part])
-                pass_ = fm.forward(x, state.w, state.v)
+                pass_ = fm.forward(x, w, v)
                 slopes = fm.slope(pass_.score, labels)
-                grad_w = fm.linear_gradient(x, slopes) + 2 * config.penalty_w * part.size * state.w
-                grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, state.v)
-                grad_v += 2 * config.penalty_v * part.size * state.v
-                state.w -= config.step_w * grad_w
-                state.v -= config.step_v * grad_v
+                grad_w = fm.linear_gradient(x, slopes) + 2 * config.penalty_w * part.size * w
+                grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, v)
+                grad_v += 2 * config.penalty_v * part.size * v
+                w -= config.step_w * grad_w
+                v -= config.step_v * grad_v
                 total += float(fm.loss(pass_.score, labels).sum())
         return total / max(1, order.size)
 

@@ -196,7 +196,7 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
                     "no protection; the shares themselves are sealed end to end",
                 )
             )
-    if learner.state.v.size:
+    if learner.state["v"].size:
         releases.append(
             _open(
                 f"sum of a cohort's gradients of V (cohorts of at least {smallest})",

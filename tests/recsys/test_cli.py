@@ -221,14 +221,14 @@ def test_public_files_hold_no_secret_and_no_history(trained: Path) -> None:
     with np.load(trained / "users" / "memo-keys.npz") as archive:
         keys = archive["keys"]
     with np.load(trained / "users" / "models.npz") as archive:
-        models = archive["w"]
+        models = archive["model.w"]
     for path in (*(trained / "public").iterdir(), *(trained / "recommender").iterdir()):
         data = path.read_bytes()
         for secret in (*keys, *models):
             assert secret.tobytes() not in data
             assert secret.tobytes().hex().encode() not in data
     with np.load(trained / "recommender" / "model.npz") as archive:
-        assert "w" not in archive.files
+        assert "model.w" not in archive.files
         assert not any(name.startswith(("user", "visit")) for name in archive.files)
 
 

@@ -170,3 +170,10 @@ def test_values_from_a_file_are_checked_alike(values: dict[str, Any], sentence: 
 def test_settings_cannot_be_changed_behind_the_checks() -> None:
     with pytest.raises(AttributeError):
         TrainConfig().epochs = 0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("model", ["mf", "dmf"])
+def test_a_model_by_id_takes_no_features(model: str) -> None:
+    assert TrainConfig(model=model).feature_kind == "none"
+    with pytest.raises(ParameterError, match=f"features must be left out with {model}"):
+        TrainConfig(model=model, features="static")

@@ -80,7 +80,7 @@ def test_regions_and_categories_are_optional() -> None:
 
 def test_neither_model_nor_auc_needs_any_feature() -> None:
     model = PriRec(small(regions=0, categories=False, features="static")).fit(city())
-    assert model.files.v.size == 0
+    assert model.files.arrays["v"].size == 0
     assert model.evaluate(model.prepared_.test)[0] is not None
 
 
@@ -91,7 +91,7 @@ def test_user_features_reach_the_model() -> None:
         PriRec(small()).fit(prepared, user_features=given) for given in (private, None)
     )
     assert with_them.features_.dim == without.features_.dim + 2
-    assert with_them.files.w[:, 1:3].any()
+    assert with_them.files.arrays["w"][:, 1:3].any()
     assert with_them.files.features.user.tolist() == private.tolist()
 
 

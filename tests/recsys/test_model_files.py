@@ -76,9 +76,15 @@ def test_files_are_separated_by_who_holds_what(saved: Path) -> None:
     )
     assert found == list(FILES)
     with np.load(saved / "users" / "models.npz") as users:
-        assert set(users.files) == {"w", "user_features", "user_ids", "visit_users", "visit_pois"}
+        assert set(users.files) == {
+            "model.w",
+            "user_features",
+            "user_ids",
+            "visit_users",
+            "visit_pois",
+        }
     with np.load(saved / "recommender" / "model.npz") as recommender:
-        assert not set(recommender.files) & {"w", "user_ids", "visit_users", "visit_pois"}
+        assert not set(recommender.files) & {"model.w", "user_ids", "visit_users", "visit_pois"}
         assert "v" in recommender.files
     assert (saved / "users").stat().st_mode & 0o777 == 0o700
     assert (saved / "users" / "models.npz").stat().st_mode & 0o777 == 0o600
@@ -89,7 +95,7 @@ def test_files_are_separated_by_who_holds_what(saved: Path) -> None:
 def test_the_central_machine_is_held_by_the_recommender(tmp_path: Path) -> None:
     FM(TrainConfig(model="fm", seed=0, epochs=1)).fit(city()).save(tmp_path)
     with np.load(tmp_path / "recommender" / "model.npz") as recommender:
-        assert "w" in recommender.files
+        assert "model.w" in recommender.files
 
 
 def test_nothing_is_pickled(saved: Path) -> None:
@@ -183,7 +189,7 @@ def test_parts_of_two_models_are_told_apart_by_the_digest(saved: Path, part: str
         PriRec.load(saved)
 
 
-@pytest.mark.parametrize("key", ["model_digest", "config", "features"])
+@pytest.mark.parametrize("key", ["model_digest", "config", "features", "arrays", "tables"])
 def test_a_public_file_without_a_key_is_refused(saved: Path, key: str) -> None:
     path = saved / "public" / "model.json"
     public = json.loads(path.read_text())
@@ -193,7 +199,7 @@ def test_a_public_file_without_a_key_is_refused(saved: Path, key: str) -> None:
         PriRec.load(saved)
 
 
-@pytest.mark.parametrize("name", ["v", "poi_features", "poi_ids", "lat", "category_names"])
+@pytest.mark.parametrize("name", ["model.v", "poi_features", "poi_ids", "lat", "category_names"])
 def test_a_missing_array_is_named(saved: Path, name: str) -> None:
     path = saved / "recommender" / "model.npz"
     arrays = read_arrays(path)
@@ -205,9 +211,9 @@ def test_a_missing_array_is_named(saved: Path, name: str) -> None:
 
 def test_a_later_format_is_refused_with_the_known_one(saved: Path) -> None:
     path = saved / "public" / "model.json"
-    public = json.loads(path.read_text()) | {"format": 2}
+    public = json.loads(path.read_text()) | {"format": 3}
     path.write_text(json.dumps(public))
-    with pytest.raises(DataError, match="model format 2; expected format 1"):
+    with pytest.raises(DataError, match="model format 3; expected format 2"):
         PriRec.load(saved)
 
 

@@ -96,8 +96,8 @@ def test_ring_modes_equal_floating_point_within_half_a_thousandth_of_auc() -> No
         assert of_ring is not None
         assert of_floats is not None
         assert abs(of_ring - of_floats) <= 0.0005
-    assert not np.array_equal(ring.files.w, plain.files.w)
-    assert np.abs(ring.files.w - plain.files.w).max() < 0.005
+    assert not np.array_equal(ring.files.arrays["w"], plain.files.arrays["w"])
+    assert np.abs(ring.files.arrays["w"] - plain.files.arrays["w"]).max() < 0.005
 
 
 def test_prirec_is_above_fm_on_the_synthetic_city() -> None:
@@ -161,7 +161,7 @@ def test_an_update_is_eq_8_and_eq_9(mix: str) -> None:
     learner, prepared = single(config)
     learner.epoch(0)
     state, graph = learner.state, learner.network
-    w, v = state.w.copy(), state.v.copy()
+    w, v = state["w"].copy(), state["v"].copy()
     assert np.abs(w).min(axis=1).max() > 0
     learner.epoch(1)
     mixed = np.array(
@@ -184,9 +184,9 @@ def test_an_update_is_eq_8_and_eq_9(mix: str) -> None:
             return loss_of(learner, prepared, at, factors, user)
 
         expected = mixed[user] - config.step_w * differences(of_w, at[user])
-        assert state.w[user] == pytest.approx(expected, abs=1e-8)
+        assert state["w"][user] == pytest.approx(expected, abs=1e-8)
         gradient_v += differences(of_v, v)
-    assert state.v == pytest.approx(v - config.step_v * gradient_v, abs=1e-8)
+    assert state["v"] == pytest.approx(v - config.step_v * gradient_v, abs=1e-8)
 
 
 def test_members_of_a_cohort_act_on_the_same_v_and_cohorts_in_turn() -> None:
@@ -196,7 +196,7 @@ def test_members_of_a_cohort_act_on_the_same_v_and_cohorts_in_turn() -> None:
     aggregate = learner.sums.aggregate
 
     def watched(cohort: int, round_: int, gradients: Floats, coins: Any) -> Floats:
-        seen.append((cohort, learner.state.v.copy()))
+        seen.append((cohort, learner.state["v"].copy()))
         return aggregate(cohort, round_, gradients, coins)
 
     learner.sums.aggregate = watched  # type: ignore[method-assign]
@@ -220,8 +220,8 @@ def test_o26_a_user_without_training_data_follows_her_neighbours() -> None:
     models = {}
     for neighbours in (0, 3):
         model = PriRec(small(mode="float", neighbours=neighbours, epochs=3)).fit(prepared)
-        models[neighbours] = model.files.w
-        assert np.isfinite(model.files.w).all()
+        models[neighbours] = model.files.arrays["w"]
+        assert np.isfinite(model.files.arrays["w"]).all()
         assert model.evaluate(prepared.test)[0] is not None
     assert not models[0][2].any()
     assert models[3][2].any()
@@ -295,5 +295,11 @@ def test_three_dynamic_features_need_an_order_of_check_ins() -> None:
 def test_held_out_labels_are_what_the_auc_is_taken_on() -> None:
     model = PriRec(small()).fit(city())
     test = model.prepared_.test
-    scores = score_pairs(model.files.features, model.files.w, model.files.v, test.users, test.pois)
+    scores = score_pairs(
+        model.files.features,
+        model.files.arrays["w"],
+        model.files.arrays["v"],
+        test.users,
+        test.pois,
+    )
     assert model.evaluate(test)[0] == pooled_auc(test.labels, scores)

@@ -37,7 +37,7 @@ def test_o22_a_user_who_is_left_over_is_never_starved() -> None:
     assert epochs == 3
     assert traffic.traffic["pads.masked"].messages == 3 * 33
     model = PriRec(small(mode="float", neighbours=0, cohort=32)).fit(data)
-    assert model.files.w.any(axis=1).all()
+    assert model.files.arrays["w"].any(axis=1).all()
 
 
 def test_o22_no_users_are_an_error() -> None:

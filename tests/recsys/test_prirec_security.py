@@ -367,14 +367,14 @@ def test_models_and_visits_are_stored_with_the_users_alone(tmp_path: Path) -> No
         model.save(run.path)
         seen = [*run.contents, contents(run.path)]
     files = model.files
-    private = [bits(row) for row in files.w] + [bits(files.visit_pois)]
+    private = [bits(row) for row in files.arrays["w"]] + [bits(files.visit_pois)]
     for stored in seen:
         for name, data in stored.items():
             if not name.startswith("users/"):
                 assert not any(secret in data for secret in private), name
-    assert bits(files.w[0]) in seen[-1]["users/models.npz"]
-    assert bits(files.v) in seen[-1]["recommender/model.npz"]
-    assert bits(files.v) in seen[1]["recommender/checkpoint-0002.npz"]
+    assert bits(files.arrays["w"][0]) in seen[-1]["users/models.npz"]
+    assert bits(files.arrays["v"]) in seen[-1]["recommender/model.npz"]
+    assert bits(files.arrays["v"]) in seen[1]["recommender/checkpoint-0002.npz"]
     assert (run.path / "users").stat().st_mode & 0o777 == 0o700
     for name in ("models.npz", "checkpoint-0002.npz", "memo-keys.npz"):
         assert (run.path / "users" / name).stat().st_mode & 0o777 == 0o600

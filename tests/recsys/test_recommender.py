@@ -37,7 +37,7 @@ def prirec() -> Recommender:
 def test_fit_returns_the_model_and_sets_what_it_promises(model: Recommender) -> None:
     assert model.fit(city()) is model
     assert model.prepared_.name == city().name
-    assert model.features_.dim == model.files.v.shape[0]
+    assert model.features_.dim == model.files.arrays["v"].shape[0]
     assert len(model.history_) == 2
     assert len(model.model_digest) == 64
 
@@ -82,7 +82,7 @@ def test_a_prediction_is_eq_1_and_its_logistic(prirec: Recommender) -> None:
     found = prirec.predict([("u3", files.poi_ids[5]), ("u0", files.poi_ids[0])])
     for at, (user, poi) in enumerate(((files.user_ids.index("u3"), 5), (0, 0))):
         x = files.features.poi[poi]
-        expected = float(fm.forward(x, files.w[user], files.v).score)
+        expected = float(fm.forward(x, files.arrays["w"][user], files.arrays["v"]).score)
         assert found.score[at] == pytest.approx(expected)
         assert found.probability[at] == pytest.approx(1 / (1 + math.exp(-expected)))
     assert found.known_user.all()
@@ -106,9 +106,13 @@ def test_the_fallbacks_are_those_that_are_documented(prirec: Recommender) -> Non
     """V and the public features for an unknown user, the mean POI for an unknown POI."""
     files = prirec.files
     found = prirec.predict([("nobody", files.poi_ids[4]), ("u1", "new")])
-    nobody = fm.forward(files.features.poi[4], np.zeros(files.w.shape[1]), files.v).score
+    nobody = fm.forward(
+        files.features.poi[4], np.zeros(files.arrays["w"].shape[1]), files.arrays["v"]
+    ).score
     user = files.user_ids.index("u1")
-    new = fm.forward(files.features.poi.mean(axis=0), files.w[user], files.v).score
+    new = fm.forward(
+        files.features.poi.mean(axis=0), files.arrays["w"][user], files.arrays["v"]
+    ).score
     assert found.score == pytest.approx([float(nobody), float(new)])
 
 
@@ -142,7 +146,7 @@ def test_o24_ids_come_as_numbers_too(model: Recommender) -> None:
         prepare=replace(LAST, min_visitors=0, test_fraction=0.0),
     )
     model = type(model)(config).fit(data)
-    assert model.files.w.shape[0] in (2, model.features_.dim + 1)
+    assert model.files.arrays["w"].shape[0] in (2, model.features_.dim + 1)
     found = model.predict([(0, 0), (6040, 3952), (np.int64(6040), "10"), (1, 0)])
     assert found.known_user.tolist() == [True, True, True, False]
     assert found.known_poi.all()

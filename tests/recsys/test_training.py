@@ -27,14 +27,14 @@ class Scripted:
     """A learner whose parameters are the number of epochs that it ran, 0 at the start."""
 
     def __init__(self, losses: list[float] | None = None) -> None:
-        self.state = State.start(np.zeros(1), np.zeros((1, 1)))
+        self.state = State.start({"w": np.zeros(1), "v": np.zeros((1, 1))}, private=("w",))
         self.epochs: list[int] = []
         self._losses = losses or []
 
     def epoch(self, number: int) -> float:
         self.epochs.append(number)
-        self.state.w += 1
-        self.state.v += 1
+        self.state.arrays["w"] += 1
+        self.state.arrays["v"] += 1
         return self._losses[number] if number < len(self._losses) else 0.5
 
 
@@ -54,7 +54,6 @@ def run_of(
         run or KeepingRun(),
         epochs=epochs,
         patience=patience,
-        users_hold_w=True,
     )
     return learner
 
@@ -74,9 +73,9 @@ def test_training_stops_after_patience_and_the_best_epoch_is_the_model(
     learner = run_of(areas)
     assert learner.epochs == list(range(stopped))
     assert learner.state.best == EpochRecord(best, 0.5, areas[best - 1])
-    assert learner.state.best_w.tolist() == [best]
-    assert learner.state.best_v.tolist() == [[best]]
-    assert learner.state.w.tolist() == [stopped]
+    assert learner.state.best_arrays["w"].tolist() == [best]
+    assert learner.state.best_arrays["v"].tolist() == [[best]]
+    assert learner.state["w"].tolist() == [stopped]
     assert learner.state.history == [
         EpochRecord(number + 1, 0.5, area) for number, area in enumerate(areas[:stopped])
     ]
@@ -85,19 +84,19 @@ def test_training_stops_after_patience_and_the_best_epoch_is_the_model(
 def test_epochs_are_a_limit_whatever_the_patience() -> None:
     learner = run_of([0.1 * number for number in range(1, 9)], epochs=5)
     assert learner.epochs == list(range(5))
-    assert learner.state.best_w.tolist() == [5]
+    assert learner.state.best_arrays["w"].tolist() == [5]
 
 
 def test_without_a_validation_part_the_last_epoch_is_the_model() -> None:
     learner = run_of([None] * 9, epochs=9, patience=1)
     assert len(learner.epochs) == 9
-    assert learner.state.best_w.tolist() == [9]
+    assert learner.state.best_arrays["w"].tolist() == [9]
 
 
 def test_the_best_parameters_are_copies() -> None:
     learner = run_of([0.9, 0.1, 0.1], epochs=3)
-    learner.state.w += 100
-    assert learner.state.best_w.tolist() == [1]
+    learner.state.arrays["w"] += 100
+    assert learner.state.best_arrays["w"].tolist() == [1]
 
 
 @pytest.mark.parametrize("boundary", range(1, 7))
@@ -112,7 +111,7 @@ def test_a_resumed_training_stops_where_it_would_have(boundary: int) -> None:
     assert resumed.epochs == list(range(boundary, 6))
     assert resumed.state.history == whole.state.history
     assert resumed.state.best == whole.state.best
-    assert resumed.state.best_w.tolist() == whole.state.best_w.tolist()
+    assert resumed.state.best_arrays["w"].tolist() == whole.state.best_arrays["w"].tolist()
 
 
 def test_progress_is_told_each_epoch_after_it_is_stored() -> None:
@@ -121,14 +120,15 @@ def test_progress_is_told_each_epoch_after_it_is_stored() -> None:
     def progress(record: EpochRecord) -> None:
         told.append((record.epoch, len(run.snapshots)))
 
-    train(Scripted(), lambda: 0.5, run, epochs=2, patience=9, users_hold_w=True, progress=progress)
+    train(Scripted(), lambda: 0.5, run, epochs=2, patience=9, progress=progress)
     assert told == [(1, 1), (2, 2)]
 
 
 def test_snapshots_are_separated_by_who_holds_what() -> None:
-    for users_hold_w, names in ((True, {"w", "best_w"}), (False, set())):
-        run = KeepingRun()
-        train(Scripted(), lambda: 0.5, run, epochs=1, patience=1, users_hold_w=users_hold_w)
+    for private, names in ((("w",), {"w", "best_w"}), ((), set())):
+        run, learner = KeepingRun(), Scripted()
+        learner.state = State.start(learner.state.arrays, private)
+        train(learner, lambda: 0.5, run, epochs=1, patience=1)
         (snapshot,) = run.snapshots
         assert set(snapshot.users) == names
         assert set(snapshot.recommender) == {"w", "v", "best_w", "best_v"} - names
