@@ -85,11 +85,11 @@ def test_files_are_separated_by_who_holds_what(saved: Path) -> None:
         }
     with np.load(saved / "recommender" / "model.npz") as recommender:
         assert not set(recommender.files) & {"model.w", "user_ids", "visit_users", "visit_pois"}
-        assert "v" in recommender.files
+        assert "model.v" in recommender.files
     assert (saved / "users").stat().st_mode & 0o777 == 0o700
     assert (saved / "users" / "models.npz").stat().st_mode & 0o777 == 0o600
     public = json.loads((saved / "public" / "model.json").read_text())
-    assert set(public) == {"format", "config", "features", "model_digest"}
+    assert set(public) == {"format", "config", "features", "arrays", "tables", "model_digest"}
 
 
 def test_the_central_machine_is_held_by_the_recommender(tmp_path: Path) -> None:
