@@ -11,11 +11,13 @@ import pytest
 from tests.support.source import ROOT
 
 
-def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *command: str, path: str = os.environ["PATH"]
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         cwd=folder,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": path},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -74,8 +76,36 @@ def test_a_python_without_venv_leaves_nothing_half_made(checkout: Path) -> None:
 CLOSING = {"test": "= 5 passed in 1.00s =", "test-deep": "= 3 passed in 2.00s ="}
 
 
-def ci(folder: Path, failing: str = "") -> subprocess.CompletedProcess[str]:
-    """Run .ci/run with targets that only say their names, one of them failing."""
+TOOLS = [
+    "bash",
+    "cat",
+    "dirname",
+    "echo",
+    "grep",
+    "make",
+    "mktemp",
+    "rm",
+    "sh",
+    "tail",
+    "tee",
+    "timeout",
+]
+
+
+def ci(
+    folder: Path, failing: str = "", *, browser: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run .ci/run with targets that only say their names, one of them failing.
+
+    browser: a browser is there; otherwise the package manager, no real one, has to bring it.
+    """
+    tools = folder / "bin"
+    tools.mkdir()
+    for name in TOOLS:
+        (tools / name).symlink_to(shutil.which(name) or name)
+    if browser:
+        script(tools / "chromium", "exit 0")
+    script(tools / "apt-get", "echo apt-get $*")
     targets = []
     for name in ("test", "test-deep", "docs", "demo"):
         status = 1 if name == failing else 0
@@ -86,7 +116,7 @@ def ci(folder: Path, failing: str = "") -> subprocess.CompletedProcess[str]:
     script(folder / "repo" / ".venv" / "bin" / "python", "echo data=$PRIVREC_DATA")
     (folder / "repo" / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / "repo" / ".ci")
-    return run(folder, "bash", "repo/.ci/run")
+    return run(folder, "bash", "repo/.ci/run", path=str(tools))
 
 
 def test_ci_ends_with_the_closing_lines_and_refuses_skips(tmp_path: Path) -> None:
@@ -108,3 +138,11 @@ def test_ci_stops_at_a_failing_step(tmp_path: Path, failing: str) -> None:
     assert done.returncode == 1
     assert "FAILED" in done.stderr
     assert "all steps passed" not in done.stdout
+
+
+def test_ci_installs_a_browser_where_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "with").mkdir()
+    missing = ci(tmp_path / "without", browser=False).stdout
+    assert "apt-get -qq update\napt-get -qq install --yes chromium\n" in missing
+    assert "apt-get" not in ci(tmp_path / "with").stdout
