@@ -60,8 +60,8 @@ class Environments:
         what = f"environment {folder.name} was not built"
         _call([sys.executable, "-m", "venv", *pip, str(folder)], BUILD_SECONDS, what)
         if requirements:
-            install = [str(interpreter), "-m", "pip", "install", "--quiet", *requirements]
-            _call(install, BUILD_SECONDS, what)
+            install = [str(interpreter), "-m", "pip", "--disable-pip-version-check", "install"]
+            _call([*install, "--quiet", *requirements], BUILD_SECONDS, what)
 
     def run(self, python: Path, script: Path, arguments: tuple[str, ...]) -> tuple[float, bool]:
         """One round of a peer's script: its seconds per operation, and whether its result is right.
@@ -99,5 +99,7 @@ def _call(command: list[str], limit: int, what: str) -> str:
         raise PeerUnavailableError(f"{what}: no end after {limit} s") from error
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise PeerUnavailableError(f"{what}: {lines[-1][:200]}")
+        # pip ends with advice; what went wrong stands in the error before it.
+        errors = [line for line in lines if line.lower().startswith("error:")] or lines
+        raise PeerUnavailableError(f"{what}: {errors[-1][:200]}")
     return done.stdout

@@ -28,12 +28,17 @@ _OTHER_OVER_OURS = ("vs_", "of_")
 _OURS_OVER_OTHER = ("over_",)
 
 
+SCRIPTS = Path(__file__).resolve().parent / "peers"
+"""Where the peers' scripts lie."""
+
+
 @dataclass(frozen=True)
 class Peer:
     """The other side in an environment of its own, where its requirements cannot meet ours.
 
-    environment: name of a folder under ``.peers/``, built on first use.
-    requirements: what pip installs there, exact versions.
+    environment: name of a folder under ``.peers/``, built on first use. Peers of one environment
+        have the same requirements.
+    requirements: what pip installs there, exact versions; the peer itself comes first.
     script: runs one round and prints one JSON line {"seconds": per operation, "ok": bool}.
     """
 
@@ -47,13 +52,14 @@ class Peer:
 class Case:
     """The two sides of a row with their inputs made, ready to be timed.
 
+    other: None where the row has a Peer.
     operations: operations in one call, of ``ours`` and of a callable ``other`` alike.
     check: compares both results (of ``ours`` alone where a Peer checks its own); called untimed,
         after the last round.
     """
 
     ours: Callable[[], object]
-    other: Callable[[], object] | Peer
+    other: Callable[[], object] | None
     operations: int
     check: Callable[[], bool]
     note: str = ""
@@ -61,12 +67,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """A named comparison. ``make`` builds the inputs, so that listing rows costs nothing."""
+    """A named comparison. ``make`` builds the inputs, so that listing rows costs nothing.
+
+    peer: the other side, where it needs an environment of its own.
+    """
 
     name: str
     groups: tuple[str, ...]
     unit: str
     make: Callable[[], Case]
+    peer: Peer | None = None
 
     def __post_init__(self) -> None:
         if not self._suffix.startswith(_OTHER_OVER_OURS + _OURS_OVER_OTHER):
@@ -117,14 +127,11 @@ def measure(
 
     A peer that cannot be built or run leaves ``other`` and ``ratio`` None, with the reason in the
     note; ``ok`` is False then, because nothing was compared.
+    Raises ValueError for a row with two other sides or none.
     """
     case = row.make()
     ours: _Side = _Timed(case.ours, case.operations, least_seconds)
-    other: _Side
-    if isinstance(case.other, Peer):
-        other = peer = _PeerRuns(case.other, environments)
-    else:
-        other, peer = _Timed(case.other, case.operations, least_seconds), None
+    other = _other_side(row, case, environments, least_seconds)
     times: dict[_Side, list[float]] = {ours: [], other: []}
     turns = [ours, other]
     reason = ""
@@ -138,7 +145,7 @@ def measure(
         turns.reverse()  # neither side is always the one that finds the caches cold
     mine = median(times[ours])
     theirs = None if reason else median(times[other])
-    wrong = not case.check() or (peer is not None and not peer.ok)
+    wrong = not case.check() or (isinstance(other, _PeerRuns) and not other.ok)
     return Result(
         name=row.name,
         ours=mine,
@@ -149,6 +156,16 @@ def measure(
         note="; ".join(part for part in (case.note, reason) if part),
         failed=wrong,
     )
+
+
+def _other_side(
+    row: Row, case: Case, environments: Environments, least_seconds: float
+) -> "_Timed | _PeerRuns":
+    if row.peer is not None and case.other is None:
+        return _PeerRuns(row.peer, environments)
+    if row.peer is None and case.other is not None:
+        return _Timed(case.other, case.operations, least_seconds)
+    raise ValueError(f"row {row.name!r} must have one other side: a peer, or a call of its case")
 
 
 class _Timed:

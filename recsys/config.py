@@ -42,8 +42,8 @@ class _Tuned:
 # sees all of them, so it wants fine regions. PriRec's V adds up a cohort: small steps.
 _PRIREC = _Tuned(w=0.1, v=0.003, regions=32)
 _TUNED = {
-    "mf": _Tuned(w=0.01, v=0.01, regions=0),
-    "dmf": _Tuned(w=0.01, v=0.01, regions=0),
+    "mf": _Tuned(w=0.03, v=0.03, regions=0),
+    "dmf": _Tuned(w=0.1, v=0.1, regions=0),
     "fm": _Tuned(w=0.01, v=0.01, regions=1024),
     "prirec-": _PRIREC,
     "prirec": _PRIREC,

@@ -8,7 +8,7 @@ from typing import Annotated
 import click
 import typer
 
-from recsys.cli import data, recommend, train
+from recsys.cli import compare, data, recommend, sweep, train
 from recsys.cli.codes import DONE, INTERNAL, INTERRUPTED
 from recsys.cli.console import Console
 from recsys.cli.failures import explain, interrupted
@@ -20,6 +20,8 @@ Examples:
   privrec train prirec
   privrec train prirec --data my-city --out city
   privrec recommend --model city --user 17
+  privrec compare --models fm,prirec
+  privrec sweep neighbours
 """
 
 
@@ -47,6 +49,8 @@ def _command() -> click.Command:
     app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLES)
     app.callback(invoke_without_command=True)(_root)
     app.command("train", cls=PlainCommand, epilog=train.EXAMPLES)(train.train)
+    app.command("compare", cls=PlainCommand, epilog=compare.EXAMPLES)(compare.compare)
+    app.command("sweep", cls=PlainCommand, epilog=sweep.EXAMPLES)(sweep.sweep)
     app.command("recommend", cls=PlainCommand, epilog=recommend.EXAMPLES)(recommend.recommend)
     app.add_typer(data.app, name="data")
     return typer.main.get_command(app)

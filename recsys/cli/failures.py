@@ -31,23 +31,26 @@ class Failure:
 
 
 class InterruptedRunError(Exception):
-    """Ctrl-C or SIGTERM during training. checkpoints: epochs that are kept in ``folder``."""
+    """Ctrl-C or SIGTERM in ``privrec COMMAND``, which can go on with ``folder``.
 
-    def __init__(self, folder: Path, checkpoints: int) -> None:
-        super().__init__(folder, checkpoints)
+    kept: what need not be repeated, in words.
+    """
+
+    def __init__(self, command: str, folder: Path, kept: str) -> None:
+        super().__init__(command, folder, kept)
+        self.command = command
         self.folder = folder
-        self.checkpoints = checkpoints
+        self.kept = kept
 
 
 def explain(error: Exception) -> Failure:
     """The failure that ``error`` stands for."""
     if isinstance(error, InterruptedRunError):
-        kept = f"epoch {error.checkpoints} is kept" if error.checkpoints else "no epoch is done yet"
         return Failure(
             INTERRUPTED,
             "Interrupted",
-            f"interrupted; {kept}",
-            f"go on with: privrec train --resume {shlex.quote(str(error.folder))}",
+            f"interrupted; {error.kept}",
+            f"go on with: privrec {error.command} --resume {shlex.quote(str(error.folder))}",
         )
     if isinstance(error, click.Abort):
         return interrupted()

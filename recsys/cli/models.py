@@ -1,28 +1,11 @@
-"""Which class trains and loads which model."""
+"""What the command line adds to a model: how far its places are."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from recsys.baselines.fm import FM
 from recsys.data.geo import haversine, spherical_mean
-from recsys.model_files import read_model
-from recsys.prirec import PriRec
 from recsys.recommender import Recommendation, Recommender
-
-_CLASSES: tuple[type[Recommender], ...] = (FM, PriRec)
-
-
-def recommender_class(model: str) -> type[Recommender]:
-    """The class of a model that ``TrainConfig`` knows."""
-    return {name: cls for cls in _CLASSES for name in cls.models}[model]
-
-
-def load_recommender(folder: Path) -> Recommender:
-    """The model of a run folder, whichever it is. DataError if there is none or it is damaged."""
-    _, config = read_model(folder)
-    return recommender_class(config.model).load(folder)
 
 
 def distances_from_home(

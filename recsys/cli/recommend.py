@@ -34,7 +34,8 @@ def recommend(
 
     home_km is the distance from the mean place of the user's visits in training.
     """
-    from recsys.cli.models import distances_from_home, load_recommender  # noqa: PLC0415 - slow
+    from recsys.cli.models import distances_from_home  # noqa: PLC0415 - slow
+    from recsys.registry import load_recommender  # noqa: PLC0415 - loads scikit-learn
 
     trained = load_recommender(model)
     found = trained.recommend(user, k)

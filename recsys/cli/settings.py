@@ -17,6 +17,7 @@ from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
 from recsys.data.prepare import PrepareConfig
 from recsys.errors import DataError
+from recsys.variants import with_variant
 
 DATA = "data"
 DEFAULT_DATA = "synthetic-city"
@@ -53,6 +54,7 @@ def build(values: dict[str, Any], origin: dict[str, str] | None = None) -> Setti
             f"unknown setting {unknown[0]!r}{origin.get(unknown[0], '')}",
             remedy=f"known: {', '.join(NAMES)}",
         )
+    values = with_variant(values)
     data = values.get(DATA, DEFAULT_DATA)
     if not isinstance(data, str):
         raise ParameterError(f"data must be a name or a path, got {data!r}")

@@ -9,9 +9,10 @@ import typer
 from recsys.cli.console import Console
 from recsys.cli.options import Json, Quiet, Verbose, setting
 from recsys.cli.settings import NAMES, PREFIX, gather, given_options, variable
-from recsys.config import DYNAMIC, FEATURES, MIXES, MODELS, MODES, NETWORKS
+from recsys.config import DYNAMIC, FEATURES, MIXES, MODES, NETWORKS
 from recsys.data.prepare import PrepareConfig
 from recsys.network import WEIGHTS
+from recsys.variants import VARIANTS
 
 EXAMPLES = """\b
 Examples:
@@ -162,7 +163,8 @@ def train(
 ) -> None:
     """Train a model, measure it and write a run folder.
 
-    MODEL is prirec, prirec- (without dynamic features), or fm (all data in one place).
+    MODEL is prirec, prirec- (without dynamic features), prirec-random (random neighbours),
+    prirec-n0 (no neighbours), fm or mf (all data in one place), or dmf (gradients in plaintext).
 
     Settings, the options with a [default], can also come from the environment (PRIVREC_EPOCHS
     for --epochs) or from --config FILE, which takes those without an option too, such as
@@ -180,5 +182,5 @@ def train(
         return
     settings, named = gather(ctx, config)
     if "model" not in named:
-        raise click.UsageError(f"Missing argument MODEL, one of {', '.join(MODELS)}", ctx)
+        raise click.UsageError(f"Missing argument MODEL, one of {', '.join(VARIANTS)}", ctx)
     start_run(settings, out, console, force=force)

@@ -9,13 +9,13 @@ from pathlib import Path
 from mpc.core.errors import ParameterError, ToolkitError
 from recsys.cli.console import Console
 from recsys.cli.failures import InterruptedRunError
-from recsys.cli.models import recommender_class
 from recsys.cli.settings import DATA, Settings, build
 from recsys.data.catalogue import DataSet, find
 from recsys.data.checkins import CheckIns
-from recsys.data.features import FeatureTable, load_profiles
 from recsys.data.prepare import prepare
+from recsys.profiles import user_profiles
 from recsys.recommender import Recommender
+from recsys.registry import recommender_class
 from recsys.report.costs import Costs, costs_of
 from recsys.report.ledger import shown
 from recsys.report.run_folder import RunFolder, data_digest, holds_run
@@ -24,8 +24,6 @@ from recsys.report.table import byte_size
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
 from recsys.training import EpochRecord
-
-PROFILES = ("profiles_unlinked.csv", "profiles_unlinked.csv.gz")
 
 
 def start_run(settings: Settings, out: Path | None, console: Console, *, force: bool) -> None:
@@ -40,7 +38,7 @@ def start_run(settings: Settings, out: Path | None, console: Console, *, force: 
             run.discard()  # a mistake in the input leaves no folder behind
             raise
         except KeyboardInterrupt:
-            raise InterruptedRunError(run.path, run.checkpoints) from None
+            raise _interrupted(run) from None
     console.result(summary.lines(), summary.json())
 
 
@@ -68,7 +66,7 @@ def continue_run(folder: Path, given: Mapping[str, object], console: Console) ->
         try:
             summary = _train(run, settings, source, source.load(), console)
         except KeyboardInterrupt:
-            raise InterruptedRunError(run.path, run.checkpoints) from None
+            raise _interrupted(run) from None
     console.result(summary.lines(), summary.json())
 
 
@@ -82,7 +80,7 @@ def _train(
     clock = Stopwatch()
     with clock.step("preparation"):
         prepared = prepare(checkins, config.prepare, sim)
-        profiles, notes = _profiles(source, settings, prepared.n_users, sim)
+        profiles, notes = user_profiles(source, config.feature_kind, prepared.n_users, sim)
     notes = [*prepared.notes, *notes, *run.changed_versions()]
     for note in notes:
         console.note(f"note: {note}")
@@ -108,23 +106,10 @@ def _train(
     return summary
 
 
-def _profiles(
-    source: DataSet, settings: Settings, users: int, sim: SimulationRng
-) -> tuple[FeatureTable | None, list[str]]:
-    """The user features of the data set, if it has a profile table and they are asked for.
-
-    A table that names no users says nothing about them, so it is left out unless user features are
-    all that was asked for.
-    """
-    folder = source.path
-    files = [] if folder is None else [folder / name for name in PROFILES]
-    found = [file for file in files if file.is_file()]
-    if not found:
-        return None, []
-    if settings.train.feature_kind != "user":
-        return None, [f"{found[0].name} names no users, so it is used with --features user alone"]
-    table = load_profiles(found[0], users, sim)
-    return table, [table.note]
+def _interrupted(run: RunFolder) -> InterruptedRunError:
+    done = run.checkpoints
+    kept = f"epoch {done} is kept" if done else "no epoch is done yet"
+    return InterruptedRunError("train", run.path, kept)
 
 
 def _epoch_line(record: EpochRecord, model: Recommender, costs: Costs) -> str:

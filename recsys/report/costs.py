@@ -60,7 +60,8 @@ def costs_of(model: Recommender, seconds: float) -> Costs:
     """The costs of this process's part of the training, whose wall-clock time the caller took."""
     learner = model.learner_
     steps = dict(learner.clock.seconds)
-    if not isinstance(learner, PriRecLearner):
+    if model.traffic is None:
         return Costs(seconds, steps)
-    traffic = {kind: (cost.messages, cost.bytes) for kind, cost in learner.traffic.traffic.items()}
-    return Costs(seconds, steps, traffic, learner.sums.clipped)
+    traffic = {kind: (cost.messages, cost.bytes) for kind, cost in model.traffic.traffic.items()}
+    clipped = learner.sums.clipped if isinstance(learner, PriRecLearner) else 0
+    return Costs(seconds, steps, traffic, clipped)

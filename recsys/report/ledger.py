@@ -12,6 +12,8 @@ from typing import Any
 
 from ldp import rounding
 from ldp.accounting import compose
+from recsys.baselines.dmf import DMFLearner
+from recsys.config import BY_ID, TrainConfig
 from recsys.prirec import PriRecLearner
 from recsys.recommender import Recommender
 
@@ -117,19 +119,10 @@ def build_ledger(model: Recommender) -> Ledger:
     releases = [dynamic] if dynamic else []
     if isinstance(learner, PriRecLearner):
         releases += _prirec(learner, len(model.history_))
+    elif isinstance(learner, DMFLearner):
+        releases += _dmf(learner, len(model.history_))
     else:
-        releases.append(
-            Release(
-                what="all check-ins and user features",
-                sees="the recommender",
-                unit="user",
-                epsilon_unit=math.inf,
-                epsilon_user=math.inf,
-                rounds=1,
-                adversary="no protection",
-                note="The factorization machine is trained centrally.",
-            )
-        )
+        releases.append(_central(config))
     return Ledger(tuple(releases), config.seed is not None, dynamic)
 
 
@@ -153,21 +146,41 @@ def _dynamic(model: Recommender) -> Release | None:
     )
 
 
+def _central(config: TrainConfig) -> Release:
+    what, note = (
+        "all check-ins and user features",
+        "The factorization machine is trained centrally.",
+    )
+    if config.model in BY_ID:
+        what, note = "all check-ins", "The matrix of visits is factorized centrally."
+    return _open(what, "the recommender", 1, "no protection", note)
+
+
+def _dmf(learner: DMFLearner, epochs: int) -> list[Release]:
+    size = learner.network.size
+    releases = _homes(learner.config) if size else []
+    if size:
+        releases.append(
+            _open(
+                "POI and gradient of its global factors, for every training sample",
+                f"each of the user's {size} neighbours",
+                epochs,
+                "no protection",
+                "A message names the POI, and which way the gradient points tells a visit from a "
+                "negative.",
+            )
+        )
+    releases.append(_curve("mean training loss and validation AUC", epochs))
+    return releases
+
+
 def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
     config, network = learner.config, learner.network
     rounds = learner.batches.rounds
     smallest = min(members.size for members in learner.cohorts)
     releases = []
     if network.size:
-        if config.network == "geographic":
-            releases.append(
-                _open(
-                    "home locations (mean place of the training visits) and the user network",
-                    "whoever builds the network; each user knows her neighbours",
-                    1,
-                    "no protection",
-                )
-            )
+        releases += _homes(config)
         per_update = config.mix == "update"
         releases.append(
             _open(
@@ -220,17 +233,29 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
                 "A number of rounds that is set in advance tells nothing.",
             )
         )
-    releases.append(
-        _open(
-            "mean training loss, validation AUC and number of clipped entries, over all users",
-            "everybody, as the learning curve",
-            epochs,
-            "no protection",
-            "The AUC decides when training stops. No protocol adds these figures up: whoever runs "
-            "the training takes them from all users.",
-        )
-    )
+    figures = "mean training loss, validation AUC and number of clipped entries"
+    releases.append(_curve(figures, epochs))
     return releases
+
+
+def _homes(config: TrainConfig) -> list[Release]:
+    """What building the network tells; a random one asks nobody where she lives."""
+    if config.network != "geographic":
+        return []
+    what = "home locations (mean place of the training visits) and the user network"
+    sees = "whoever builds the network; each user knows her neighbours"
+    return [_open(what, sees, 1, "no protection")]
+
+
+def _curve(figures: str, epochs: int) -> Release:
+    return _open(
+        f"{figures}, over all users",
+        "everybody, as the learning curve",
+        epochs,
+        "no protection",
+        "The AUC decides when training stops. No protocol adds these figures up: whoever runs "
+        "the training takes them from all users.",
+    )
 
 
 def _open(what: str, sees: str, rounds: int, adversary: str, note: str = "") -> Release:

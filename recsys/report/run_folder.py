@@ -15,7 +15,6 @@ Leaks: public/ holds no secret. The experiment seed decides split, order and rou
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import platform
@@ -35,6 +34,7 @@ from recsys.data.prepare import Prepared
 from recsys.errors import DataError, PrivacyRefusal
 from recsys.model_files import pack_arrays, read_arrays
 from recsys.report import toml
+from recsys.report.lock import LOCK, FolderLock
 from recsys.run import MEMO_KEY_BYTES, Snapshot
 from secagg.watermark import FileWatermark
 
@@ -84,9 +84,8 @@ class RunFolder:
             _check_free(self.path, new=settings is not None)
         self._made = [part for part in (self.path, *self.path.parents) if not part.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.path / ".lock").open("ab")
+        self._lock = FolderLock(self.path)
         try:
-            self._take_lock()
             if force:
                 self._clear()
             self.is_new = not holds_run(self.path)
@@ -112,7 +111,7 @@ class RunFolder:
         if self._state is not None:
             return
         self._clear()
-        (self.path / ".lock").unlink(missing_ok=True)
+        (self.path / LOCK).unlink(missing_ok=True)
         for folder in (*(self.path / part for part in _PARTS), *self._made):
             with contextlib.suppress(OSError):  # not empty: others' files stay
                 folder.rmdir()
@@ -217,16 +216,6 @@ class RunFolder:
         """Replace a file of public/ in one step."""
         write_durably(self.path / "public" / name, data, mode=PUBLIC)
 
-    def _take_lock(self) -> None:
-        try:
-            # The kernel drops the lock when the process ends, however it ends.
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ParameterError(
-                f"{self.path} is in use by another process",
-                remedy="wait until that one has ended, or choose another folder",
-            ) from None
-
     def _start(self, settings: Mapping[str, toml.Value]) -> None:
         for part in _PARTS:
             (self.path / part).mkdir(exist_ok=True)
@@ -291,7 +280,7 @@ def _check_free(folder: Path, *, new: bool) -> None:
             raise ParameterError(
                 f"{folder} holds a run already", remedy="--resume that one, or --force a new one"
             )
-    elif folder.exists() and any(entry.name != ".lock" for entry in folder.iterdir()):
+    elif folder.exists() and any(entry.name != LOCK for entry in folder.iterdir()):
         raise ParameterError(
             f"{folder} is not empty and holds no run",
             remedy="choose a new folder, or --force to write beside what is there",

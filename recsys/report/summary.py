@@ -21,7 +21,16 @@ from recsys.report.ledger import Ledger, build_ledger
 from recsys.report.run_folder import RunFolder
 from recsys.report.table import Row, byte_size, markdown_table, text_table
 
-TITLES = {"fm": "FM (central)", "prirec-": "PriRec-", "prirec": "PriRec"}
+TITLES = {
+    "mf": "MF (central)",
+    "dmf": "DMF (gradients in plaintext)",
+    "fm": "FM (central)",
+    "prirec-": "PriRec-",
+    "prirec": "PriRec",
+}
+
+# What a row says where no protocol runs that could be simulated.
+_MODES = {"mf": "central", "fm": "central", "dmf": "plaintext"}
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,7 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
         "seconds": costs.seconds,
         "bytes_per_user": costs.bytes / prepared.n_users if _runs_protocols(model) else None,
         "epsilon": ledger.epsilon(),
-        "mode": "central" if model.config.is_central else model.config.mode,
+        "mode": _MODES.get(model.config.model, model.config.mode),
         "model_digest": model.model_digest,
         "epochs": len(history),
         "best_epoch": best,

@@ -1,0 +1,151 @@
+"""What ``privrec compare`` and ``privrec sweep`` share: options, folder, processes, progress."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+from mpc.core.checks import integer
+from mpc.core.errors import ParameterError
+from recsys.cli.console import Console
+from recsys.cli.failures import InterruptedRunError
+from recsys.cli.settings import PREFIX, Settings, given_options
+from recsys.experiment.bench import Bench
+from recsys.experiment.folder import ExperimentFolder
+from recsys.experiment.job import Job, Outcome
+from recsys.experiment.pool import open_pool
+from recsys.report import toml
+from recsys.report.ledger import shown
+from recsys.report.table import byte_size
+
+MAX_WORKERS = 256
+
+Seeds = Annotated[
+    int | None, typer.Option(help="Seeds 0 to N-1, each a split of its own. [3]", metavar="N")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Trainings at a time. [the machine's cores]", metavar="N")
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        envvar=f"{PREFIX}CONFIG",
+        show_envvar=False,
+        help="TOML file with settings of the trainings.",
+        metavar="FILE",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the experiment that --out holds.")]
+Resume = Annotated[
+    Path | None, typer.Option(help="Go on with the experiment in DIR.", metavar="DIR")
+]
+
+ALLOWED_WITH_RESUME = ("resume", "workers", "json", "quiet", "verbose")
+
+
+def count_workers(workers: int | None) -> int:
+    """The number of processes: what was asked for, or the cores that this process may use."""
+    if workers is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return integer("workers", workers, 1, MAX_WORKERS)
+
+
+def refuse_with_resume(ctx: typer.Context) -> None:
+    """A resumed experiment keeps its plan: other options are an error, not ignored."""
+    names = [name for name in ctx.params if name not in ALLOWED_WITH_RESUME]
+    given = given_options(ctx, names)
+    if given:
+        name = next(iter(given)).replace("_", "-")
+        raise click.UsageError(f"--{name} has no meaning with --resume", ctx)
+
+
+@contextmanager
+def opened(
+    command: str, folder: Path, plan: Mapping[str, Any] | None, *, force: bool
+) -> Iterator[ExperimentFolder]:
+    """The experiment in ``folder``; Ctrl-C and SIGTERM say how to go on with it.
+
+    Raises ParameterError if it holds an experiment of another command.
+    """
+    with ExperimentFolder(folder, plan=plan, force=force) as experiment:
+        kind = experiment.plan.get("kind")
+        if kind != command:
+            raise ParameterError(
+                f"{folder} holds a {kind}, not a {command}",
+                remedy=f"go on with: privrec {kind} --resume {folder}",
+            )
+        try:
+            yield experiment
+        except KeyboardInterrupt:
+            done = f"{experiment.done} trainings are kept"
+            raise InterruptedRunError(command, experiment.path, done) from None
+
+
+@contextmanager
+def bench(
+    experiment: ExperimentFolder,
+    workers: int,
+    told: Callable[[Job, Outcome], None],
+    *,
+    fresh: bool = False,
+) -> Iterator[Bench]:
+    """A bench whose trainings run in ``workers`` processes."""
+    with open_pool(workers, fresh=fresh) as pool:
+        yield Bench(experiment, pool, told)
+
+
+def new_folder(name: str) -> Path:
+    """runs/NAME-TIME, with a number behind it if that is there already."""
+    moment = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    name = re.sub(r"[^\w.-]+", "-", f"{name}-{moment}")
+    folder, number = Path("runs") / name, 2
+    while folder.exists():
+        folder, number = Path("runs") / f"{name}-{number}", number + 1
+    return folder
+
+
+def effective(settings: Settings, **more: toml.Value) -> bytes:
+    """public/config.toml: the settings that all trainings share, and the experiment's own."""
+    values = {name: value for name, value in settings.flat().items() if name != "seed"}
+    comment = "".join(f"# {name} = {value}\n" for name, value in more.items())
+    return (comment + toml.dump(values)).encode()
+
+
+class Progress:
+    """One line for each training that is done: how many, what, loss, bytes and epsilon."""
+
+    def __init__(self, console: Console, expected: int, label: Callable[[Job], str]) -> None:
+        self._console = console
+        self._expected = expected
+        self._label = label
+        self._done = 0
+        self._start = time.monotonic()
+
+    def __call__(self, job: Job, outcome: Outcome) -> None:
+        """Tell of ``job``, which is done."""
+        self._done += 1
+        parts = [
+            f"{self._done:3d}/{self._expected}",
+            f"{time.monotonic() - self._start:5.0f} s",
+            self._label(job),
+        ]
+        if outcome["diverged"]:
+            parts.append("diverged")
+        for name, text in (("validation_auc", "validation AUC"), ("auc", "test AUC")):
+            if outcome.get(name) is not None:
+                parts.append(f"{text} {outcome[name]:.4f}")
+        if outcome.get("loss") is not None:
+            parts.append(f"loss {outcome['loss']:.4f}")
+        if outcome.get("bytes_per_user"):
+            parts.append(f"{byte_size(outcome['bytes_per_user'])} per user")
+        bit = (outcome.get("epsilon") or {}).get("bit")
+        if bit is not None:
+            parts.append(f"nominal epsilon {shown(bit)} per user-POI pair")
+        self._console.progress("  ".join(parts))

@@ -1,0 +1,1 @@
+"""Experiments of many trainings: comparisons and sweeps, over processes, resumable."""

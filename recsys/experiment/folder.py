@@ -1,0 +1,142 @@
+"""An experiment on disk: its plan, and the outcome of each training as soon as there is one.
+
+    public/plan.json        what is to be done; makes the folder an experiment, replaced never
+    public/jobs/KEY.json    one outcome for each training that is done
+    public/KIND.json, public/report.html
+    .lock                   held by the process that works on it
+
+Model: the process may be killed at any instant; trainings that were not done are repeated from
+    their beginning, to the same numbers.
+Leaks: nothing but figures over all users of seeded runs, which have no privacy to lose.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from mpc.core.durable import PUBLIC, write_durably
+from mpc.core.errors import ParameterError
+from recsys.errors import DataError
+from recsys.experiment.job import Job, Outcome
+from recsys.report.lock import LOCK, FolderLock
+
+FORMAT = 1
+
+_PLAN = Path("public") / "plan.json"
+
+
+class ExperimentFolder:
+    """Open the experiment that ``folder`` holds, or start one.
+
+    plan: plain values, with the experiment's ``kind``, for a new one only.
+    force: replace an experiment that is there, and start beside other files.
+    Raises ParameterError for a folder in use, one with other files, one that holds an experiment
+    already (new) or none (resumed); DataError for damaged files.
+    """
+
+    def __init__(
+        self, folder: Path | str, *, plan: Mapping[str, Any] | None = None, force: bool = False
+    ) -> None:
+        self.path = Path(folder)
+        if not force:
+            _check_free(self.path, new=plan is not None)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(self.path)
+        try:
+            if plan is not None:
+                self._start(plan, force=force)
+            self.plan: dict[str, Any] = _read(self.path / _PLAN)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def done(self) -> int:
+        """How many trainings are done."""
+        return len(list(self._jobs.glob("*.json")))
+
+    def outcome(self, job: Job) -> Outcome | None:
+        """The outcome of ``job``, None if it is not done. DataError if its file is damaged."""
+        path = self._jobs / f"{job.key}.json"
+        if not path.exists():
+            return None
+        outcome: Outcome = _read(path)["outcome"]
+        return outcome
+
+    def keep(self, job: Job, outcome: Outcome) -> None:
+        """Store the outcome of ``job``, durably."""
+        text = _json({"format": FORMAT, "outcome": outcome})
+        write_durably(self._jobs / f"{job.key}.json", text, mode=PUBLIC)
+
+    def write_public(self, name: str, data: bytes) -> None:
+        """Replace a file of public/ in one step."""
+        write_durably(self.path / "public" / name, data, mode=PUBLIC)
+
+    @property
+    def _jobs(self) -> Path:
+        return self.path / "public" / "jobs"
+
+    def _start(self, plan: Mapping[str, Any], *, force: bool) -> None:
+        if force and holds_experiment(self.path):
+            kind = str(_read(self.path / _PLAN).get("kind"))
+            (self.path / _PLAN).unlink()  # first: without it there is no experiment
+            shutil.rmtree(self._jobs, ignore_errors=True)
+            for name in (f"{kind}.json", "report.html", "config.toml"):
+                (self.path / "public" / name).unlink(missing_ok=True)
+        self._jobs.mkdir(parents=True, exist_ok=True)
+        self.write_public("plan.json", _json({"format": FORMAT, **plan}))
+
+
+def holds_experiment(folder: Path) -> bool:
+    """Whether ``folder`` holds an experiment that was started."""
+    return (folder / _PLAN).is_file()
+
+
+def _check_free(folder: Path, *, new: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"{folder} is a file", remedy="name a folder")
+    if holds_experiment(folder):
+        if new:
+            raise ParameterError(
+                f"{folder} holds an experiment already",
+                remedy="--resume that one, or --force a new one",
+            )
+    elif not new:
+        raise ParameterError(
+            f"{folder} holds no experiment to go on with",
+            remedy="name the --out folder of a comparison or a sweep",
+        )
+    elif folder.exists() and any(entry.name != LOCK for entry in folder.iterdir()):
+        raise ParameterError(
+            f"{folder} is not empty and holds no experiment",
+            remedy="choose a new folder, or --force to write beside what is there",
+        )
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = values["format"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(
+            "damaged file", file=str(path), remedy="delete it and --resume, or start anew"
+        ) from None
+    if found != FORMAT:
+        raise DataError(f"format {found!r}", file=str(path), expected=f"format {FORMAT}")
+    return values

@@ -1,0 +1,179 @@
+"""Charts as inline SVG in one quiet style: lines and bars."""
+
+import textwrap
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
+
+from mpc.core.errors import ParameterError
+from recsys.report.html import Html
+from recsys.report.svg import COLOURS, INK, SOFT, drawing, inline, legend_above
+
+_MARKERS = "osD^vP"
+_FEW_TICKS = 9
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a chart: x and y of the same length, y NaN or None where there is no value.
+
+    error: half the height of an error bar.  hollow: positions of points that are drawn hollow.
+    line: whether points are connected.  marker: None for none, "auto" for one of the chart's own.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    error: Sequence[float | None] | None = None
+    hollow: Collection[int] = ()
+    dashed: bool = False
+    line: bool = True
+    marker: str | None = "auto"
+
+
+def line_chart(
+    series: Sequence[Series],
+    *,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    vertical: tuple[float, str] | None = None,
+    height: float = 3.8,
+) -> Html:
+    """Lines over a common axis, with a legend above them where there is more than one thing.
+
+    vertical: a dotted line at x with its label.
+    Raises ParameterError for no series, other lengths, and numbers that a log axis cannot show.
+    """
+    if not series:
+        raise ParameterError("a line chart needs at least one series")
+    with drawing(height) as figure:
+        axes = figure.add_subplot()
+        for number, one in enumerate(series):
+            _draw(axes, one, number, log_x=log_x, log_y=log_y)
+        if vertical is not None:
+            axes.axvline(vertical[0], color=SOFT, linestyle=":", label=vertical[1], zorder=1)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        values = np.unique(np.concatenate([np.asarray(one.x, dtype=float) for one in series]))
+        if log_x:
+            axes.set_xscale("log")
+            _log_ticks(axes.xaxis, values)
+        elif bool((values == np.round(values)).all()):
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
+        if log_y:
+            axes.set_yscale("log")
+            _log_ticks(axes.yaxis, None)
+        if len(series) > 1 or vertical is not None:
+            legend_above(figure, axes)
+        return inline(figure)
+
+
+def bar_chart(
+    labels: Sequence[str],
+    values: Sequence[float],
+    *,
+    x_label: str,
+    errors: Sequence[float] | None = None,
+    shown: Callable[[float], str] = "{:,.4g}".format,
+) -> Html:
+    """Horizontal bars from zero, the first on top. shown: how a value is written at its bar.
+
+    Raises ParameterError for no bar, other lengths and values that are not finite.
+    """
+    numbers = np.asarray(values, dtype=float)
+    if not len(labels) or numbers.shape != (len(labels),) or not np.isfinite(numbers).all():
+        raise ParameterError(f"{len(labels)} bars need as many finite values, got {values!r}")
+    wrapped = [textwrap.fill(label, 24) or " " for label in labels]
+    lines = sum(max(1.0, 0.62 * (1 + label.count("\n"))) for label in wrapped)
+    with drawing(0.85 + 0.38 * lines) as figure:
+        axes = figure.add_subplot()
+        places = np.arange(len(labels))
+        axes.barh(places, numbers, xerr=errors, height=0.62, color=COLOURS[0], ecolor=INK)
+        axes.set_yticks(places, wrapped)
+        axes.invert_yaxis()
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.axvline(0, color=SOFT, linewidth=0.8)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value)))
+        axes.set_xlabel(x_label)
+        ends = numbers + (0 if errors is None else np.asarray(errors, dtype=float))
+        for place, end, number in zip(places, np.maximum(ends, 0), numbers, strict=True):
+            axes.annotate(
+                shown(float(number)),
+                (end, place),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=11.5,
+            )
+        low, high = min(0.0, float(numbers.min())), max(0.0, float(ends.max()))
+        room = max(len(shown(float(number))) for number in numbers) / 40
+        axes.set_xlim(low, (high + (high - low) * room) or 1.0)
+        return inline(figure)
+
+
+def _draw(axes: Axes, one: Series, number: int, *, log_x: bool, log_y: bool) -> None:
+    x, y = np.asarray(one.x, dtype=float), np.asarray(one.y, dtype=float)
+    if x.shape != y.shape or x.ndim != 1:
+        raise ParameterError(f"{one.label}: {x.size} places and {y.size} values")
+    if (log_x and bool((x <= 0).any())) or (log_y and bool((y <= 0).any())):
+        raise ParameterError(f"{one.label}: a logarithmic axis shows numbers above 0 only")
+    colour = COLOURS[number % len(COLOURS)]
+    marker = _MARKERS[number % len(_MARKERS)] if one.marker == "auto" else one.marker
+    known = np.isfinite(y)
+    axes.plot(
+        x,
+        y,
+        color=colour,
+        label=one.label,
+        linestyle=("--" if one.dashed else "-") if one.line else "none",
+        # Markers of a long line would hide it.
+        marker=marker if marker is not None and known.sum() <= 25 else None,
+        zorder=2,
+    )
+    if one.error is not None:
+        error = np.nan_to_num(np.asarray(one.error, dtype=float))
+        axes.errorbar(x, y, error, fmt="none", ecolor=colour, elinewidth=1.2, capsize=3)
+    hollow = [index for index in one.hollow if known[index]]
+    if hollow:
+        axes.plot(
+            x[hollow],
+            y[hollow],
+            linestyle="none",
+            marker=marker or "o",
+            markerfacecolor="white",
+            markeredgecolor=colour,
+            markeredgewidth=1.6,
+            zorder=3,
+        )
+
+
+def _log_ticks(axis: Axis, values: np.ndarray | None) -> None:
+    """Plain numbers, at the values themselves where those are few."""
+    if values is not None and values.size <= _FEW_TICKS:
+        places = np.log10(values)
+        span = places[-1] - places[0]
+        kept = [0]
+        for index in range(1, values.size):
+            if places[index] - places[kept[-1]] >= 0.09 * span:
+                kept.append(index)
+        axis.set_major_locator(FixedLocator([float(value) for value in values[kept]]))
+        axis.set_minor_locator(NullLocator())
+    else:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axis.set_minor_formatter(NullFormatter())
