@@ -1,11 +1,15 @@
-"""The ratio rows as a command: ``python -m benchmarks.ratios [--group G] [--name N] [--json]``.
+"""The ratio rows as a command.
+
+    python -m benchmarks.ratios [--group G] [--name N] [--json | --build]
 
 With ``--json`` the standard output is one object,
 ``{"rows": [{"name", "ours", "other", "unit", "ratio", "ok", "note"}]}``; progress goes to the
-standard error. ``ours`` and ``other`` are seconds per operation.
+standard error. ``ours`` and ``other`` are seconds per operation. With ``--build`` nothing is
+measured: the peer environments of the rows are built, and a line for each says how that went.
 
-Exit status: 0; 1 if a row's results were wrong or its code failed; 2 for a wrong argument. A peer
-that cannot be built is no failure of ours: its ratio is null and its note says why.
+Exit status: 0; 1 if a row's results were wrong or its code failed, or if ``--build`` could not
+build an environment; 2 for a wrong argument. To measure without a peer is no failure of ours: the
+ratio is null and the note says why.
 """
 
 import argparse
@@ -14,7 +18,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Sequence
 
-from benchmarks.environments import Environments
+from benchmarks.environments import Environments, PeerUnavailableError
 from benchmarks.harness import GROUPS, ROUNDS, Result, Row, measure
 from benchmarks.rows import ldp, mpc, secagg
 
@@ -32,7 +36,11 @@ def main(arguments: Sequence[str] | None = None, *, rows: tuple[Row, ...] = ROWS
     parser.add_argument("--group", choices=GROUPS, help="only the rows of this group")
     parser.add_argument("--name", action="append", help="only the row of this name; repeatable")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"{ROUNDS} (default) or more")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    output.add_argument(
+        "--build", action="store_true", help="only build the peer environments of these rows"
+    )
     options = parser.parse_args(arguments)
     if options.rounds < ROUNDS:
         parser.error(f"--rounds must be at least {ROUNDS}, got {options.rounds}")
@@ -46,9 +54,28 @@ def main(arguments: Sequence[str] | None = None, *, rows: tuple[Row, ...] = ROWS
         if (options.group is None or options.group in row.groups)
         and (options.name is None or row.name in options.name)
     ]
+    if options.build:
+        return 0 if build_all(chosen) else 1
     results = measure_all(chosen, rounds=options.rounds)
     print(as_json(results) if options.json else as_table(results))
     return 1 if any(result.failed for result in results) else 0
+
+
+def build_all(rows: Iterable[Row]) -> bool:
+    """Build what the rows' peers need, print how each went, return whether all could be built."""
+    environments = Environments()
+    # Rows of one peer share its environment.
+    wanted = dict.fromkeys((p.environment, p.requirements) for row in rows if (p := row.peer))
+    built = True
+    for environment, requirements in wanted:
+        try:
+            environments.python(environment, requirements)
+        except PeerUnavailableError as error:
+            built = False
+            print(error, flush=True)
+        else:
+            print(f"environment {environment} is ready", flush=True)
+    return built
 
 
 def measure_all(rows: Iterable[Row], *, rounds: int) -> list[Result]:

@@ -5,15 +5,24 @@ from itertools import count
 
 import numpy as np
 
-from benchmarks.harness import Case, Row
+from benchmarks.harness import SCRIPTS, Case, Peer, Row
 from benchmarks.keystream import keystream
+from benchmarks.peers.integers import integers
+from mpc.additive import reconstruct, share
 from mpc.core.local import LocalNetwork
 from mpc.core.ring import Ring
 from mpc.core.rng import SYSTEM_RNG
 from mpc.secure_sum import DirectChannel, Groups, PairKeys, SealedRelay, batch_sum
 
+MPYC = ("mpyc==0.11", "gmpy2==2.3.2", "numpy==2.4.6")  # it asks for gmpy2, and goes without
+SPU = ("spu==0.9.5", "numpy==1.26.4")  # the last numpy it works with
+
 RING = Ring(32)
+WIDE = Ring(64)
 SESSION = SYSTEM_RNG.bytes(16)
+PARTIES = 3
+ELEMENTS = 1_000_000
+SUMS, SUM_DIM = 1_000, 100
 
 
 def _secure_sum(n: int, dim: int, batch: int) -> Case:
@@ -65,6 +74,43 @@ def _relay(n: int, dim: int, batch: int) -> Case:
     )
 
 
+def _share(note: str) -> Case:
+    x = np.array(integers(ELEMENTS), dtype=np.uint64)
+
+    def check() -> bool:
+        shares = share(x, PARTIES, WIDE)
+        fresh = share(x, PARTIES, WIDE)
+        hidden = all(np.mean(row == x) < 0.01 for row in shares)
+        return (
+            hidden
+            and not np.array_equal(shares, fresh)
+            and np.array_equal(reconstruct(shares, WIDE), x)
+        )
+
+    return Case(
+        ours=lambda: share(x, PARTIES, WIDE),
+        other=None,
+        operations=ELEMENTS,
+        check=check,
+        note=f"a million elements among {PARTIES}; {note}",
+    )
+
+
+def _sum_in_memory() -> Case:
+    values = integers(PARTIES * SUMS * SUM_DIM)
+    x = np.array(values, dtype=np.uint64).reshape(PARTIES, SUMS, SUM_DIM)
+
+    return Case(
+        ours=lambda: batch_sum(x, WIDE),
+        other=None,
+        operations=SUMS * SUM_DIM,
+        check=lambda: np.array_equal(batch_sum(x, WIDE), WIDE.sum(x, axis=0)),
+        note=f"{PARTIES} parties' vectors of 1e5 elements, everybody's work, no messages on either "
+        "side; ours over Z_2^64: two of the three learn nothing, all three are needed; the peer's "
+        "Shamir sharing over 2^61 - 1: one learns nothing, two open everything and are enough",
+    )
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         name="mpc.secure_sum_n30_d7_u32.of_keystream",
@@ -83,5 +129,49 @@ ROWS: tuple[Row, ...] = (
         groups=("core", "mpc"),
         unit="update",
         make=partial(_relay, 10, 7, 128),
+    ),
+    Row(
+        name="mpc.share_n3.vs_mpyc",
+        groups=("core", "mpc"),
+        unit="element",
+        make=partial(
+            _share,
+            "ours additive over Z_2^64: two of the three learn nothing, all three are needed; the "
+            "peer's Shamir sharing over 2^61 - 1: one learns nothing, two are enough",
+        ),
+        peer=Peer(
+            environment="mpyc",
+            requirements=MPYC,
+            script=SCRIPTS / "mpyc_share.py",
+            arguments=(str(ELEMENTS), str(PARTIES)),
+        ),
+    ),
+    Row(
+        name="mpc.share_n3.vs_spu",
+        groups=("core", "mpc"),
+        unit="element",
+        make=partial(
+            _share,
+            "both additive over Z_2^64, where two of the three learn nothing; the peer also writes "
+            "each share as a message",
+        ),
+        peer=Peer(
+            environment="spu",
+            requirements=SPU,
+            script=SCRIPTS / "spu_share.py",
+            arguments=(str(ELEMENTS), str(PARTIES)),
+        ),
+    ),
+    Row(
+        name="mpc.secure_sum_n3.vs_mpyc",
+        groups=("core", "mpc"),
+        unit="element",
+        make=_sum_in_memory,
+        peer=Peer(
+            environment="mpyc",
+            requirements=MPYC,
+            script=SCRIPTS / "mpyc_sum.py",
+            arguments=(str(SUMS * SUM_DIM), str(PARTIES)),
+        ),
     ),
 )

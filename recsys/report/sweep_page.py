@@ -96,7 +96,7 @@ def _times(result: Mapping[str, Any]) -> str:
     if fit is not None:
         ends = [0, max(line["x"])]
         fitted = [fit["intercept"] + fit["slope"] * x for x in ends]
-        series.append(Series("straight line", ends, fitted, dashed=True, marker=""))
+        series.append(Series("straight line", ends, fitted, dashed=True, marker=None))
     svg = line_chart(series, x_label=result["x_label"], y_label="seconds of training")
     return figure(svg, " ".join(fit_lines(result)), "Training time by number of samples")
 

@@ -101,8 +101,8 @@ def test_one_visit_of_one_user_by_hand() -> None:
     assert made.network.neighbours.tolist() == [[1], [0]]
     assert made.scorer.tables["touched"].tolist() == [0, 1]
     assert made.scorer.tables["own"].tolist() == [0]
-    made.state["user_factors"][...] = [[2], [3]]
-    made.state["global_factors"][...] = [[0.5], [1]]
+    made.state["user_factors"][...] = np.array([[2], [3]])
+    made.state["global_factors"][...] = np.array([[0.5], [1]])
     made.state["local_factors"][...] = 0.25
     assert made.epoch(0) == pytest.approx(0.2014132779827524)  # ln(1 + e^-1.5)
     slope = 0.18242552380635635

@@ -105,7 +105,10 @@ def test_damaged_files_are_named(tmp_path: Path, text: str) -> None:
     assert holds_experiment(tmp_path / "x")
 
 
-COMPARE = ("-m", "recsys", "compare", "--data", CITY, "--epochs", "3", "--workers", "2")
+COMPARE = (
+    *("-m", "recsys", "compare", "--data", CITY, "--epochs", "3", "--workers", "2"),
+    *("--models", "fm,prirec-n0", "--seeds", "2", "--trials", "3", "--json", "-q"),
+)
 
 
 def command(*arguments: str, folder: Path) -> subprocess.Popen[str]:
@@ -138,12 +141,19 @@ def wait_for(condition: object, seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of the comparison without an interruption."""
+    process = command(*COMPARE, "--out", "whole", folder=tmp_path_factory.mktemp("whole"))
+    digest: str = json.loads(process.communicate(timeout=120)[0])["result_digest"]
+    return digest
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_comparison_that_is_cut_short_goes_on_to_the_same_result(
-    tmp_path: Path, how: signal.Signals
+    tmp_path: Path, how: signal.Signals, whole: str
 ) -> None:
-    rows = ("--models", "fm,prirec-n0", "--seeds", "2", "--trials", "3", "--json", "-q")
-    process = command(*COMPARE, *rows, "--out", "cut", folder=tmp_path)
+    process = command(*COMPARE, "--out", "cut", folder=tmp_path)
     jobs = tmp_path / "cut" / "public" / "jobs"
     wait_for(lambda: process.poll() is not None or len(list(jobs.glob("*.json"))) >= 2)
     workers = workers_of(process)
@@ -158,7 +168,5 @@ def test_a_comparison_that_is_cut_short_goes_on_to_the_same_result(
     resumed = command(
         *("-m", "recsys", "compare", "--resume", "cut", "--json", "-q"), folder=tmp_path
     )
-    whole = command(*COMPARE, *rows, "--out", "whole", folder=tmp_path)
-    results = [json.loads(each.communicate(timeout=120)[0]) for each in (resumed, whole)]
-    assert results[0]["result_digest"] == results[1]["result_digest"]
+    assert json.loads(resumed.communicate(timeout=120)[0])["result_digest"] == whole
     assert len(list(jobs.glob("*.json"))) == 10

@@ -1,4 +1,4 @@
-"""Central matrix factorization: gradients, sums over a batch, what it falls back on, what it shows."""
+"""Central matrix factorization: gradients, sums over a batch, fallbacks, who holds what."""
 
 from collections.abc import Callable
 from pathlib import Path
