@@ -5,19 +5,18 @@ Source: Chen, Liu, Zhao, Zhou, Li, "Privacy Preserving Point-of-Interest Recomme
     which gives its leakage as "gradient". PriRec (Chen et al., 2020), Eq. 2, for the loss.
 Model: none. No party collects the check-ins, but nothing hides what is sent.
 Leaks: for each training sample, in each epoch, the sender's neighbours receive the POI and a
-    gradient of its global factors. That the POI alone betrays behaviour is known (Liang, Pan,
-    Ming, "FedRec++", AAAI 2021, related work). The gradient tells visits from negatives too: but
-    for its penalty it is the sender's factors u_i times the slope of the loss, whose sign is the
-    label's, reversed, and u_i starts from a public vector and moves little from one message to the
-    next.
+    gradient of its global factors. The POI names a place; the gradient tells visits from
+    negatives: but for its penalty it is the sender's factors u_i times the slope of the loss, whose
+    sign is the label's, reversed, and u_i starts from a public vector and moves little from one
+    message to the next.
 Differs: labels are -1 or +1 and the loss is logistic, as in all models here. The paper picks
     receivers by a random walk over the users, possibly of several hops; here a user sends along
     the edges of our network, one hop, since one network serves all rows of a comparison, and every
     receiver takes the full step. Mini-batches instead of single samples. All users start from one
     public vector, and all copies of a POI's global factors from another: a neighbour's gradient
-    helps only where her factors point the same way, and with starts of their own the AUC on real
-    check-ins stays at chance. Local factors start from zero, so that pairs which nobody trains
-    need no memory.
+    helps only where her factors point the same way, and with normal starts of their own the AUC on
+    real check-ins stays at chance. Local factors start from zero, so that pairs which nobody
+    trains need no memory.
 """
 
 from dataclasses import dataclass, field
