@@ -27,8 +27,8 @@ help:  ## this list
 demo: $(RUN_READY)  ## train PriRec on a synthetic city, through the real protocols
 	@echo "Training PriRec on the embedded synthetic city (--mode protocol):"
 	@$(BIN)/privrec train prirec --out $(DEMO_OUT) --force
-	@test -s $(DEMO_OUT)/public/report.md
-	@echo "The report is $(DEMO_OUT)/public/report.md"
+	@test -s $(DEMO_OUT)/public/report.html
+	@echo "The report is $(DEMO_OUT)/public/report.html"
 
 test: lint tests  ## linters, type checks and every test but the deep ones
 

@@ -184,14 +184,14 @@ def build_network(prepared: Prepared, config: TrainConfig, sim: SimulationRng) -
     if config.neighbours == 0:
         return weigh(np.zeros((users, 0), dtype=np.int32), np.zeros((users, 0)))
     if config.network == "geographic":
-        neighbours, distances = nearest(*_homes(prepared), config.neighbours)
+        neighbours, distances = nearest(*homes(prepared), config.neighbours)
     else:
         neighbours = random_neighbours(users, config.neighbours, sim)
         distances = np.zeros(neighbours.shape)
     return weigh(neighbours, distances, config.weights, config.own_weight)
 
 
-def _homes(prepared: Prepared) -> tuple[fm.Floats, fm.Floats]:
+def homes(prepared: Prepared) -> tuple[fm.Floats, fm.Floats]:
     """Mean place of each user's training positives; the middle of all POIs for who has none."""
     users, pois = prepared.train.positives()
     everyone = np.arange(prepared.n_users, dtype=np.int32)

@@ -52,9 +52,9 @@ def _mask_from_seed() -> Case:
         other=None,
         operations=MASKS,
         check=partial(_masks_are_right, seeds),
-        note=f"expand one of {MASKS} pairwise masks from its key and add it, d = 1e5 mod 2^32; ours is "
-        "AES-256 under the whole key, the peer's a Mersenne Twister under 32 bits folded from it, "
-        "which never gives the top residue",
+        note=f"expand one of {MASKS} pairwise masks from its key and add it, d = 1e5 mod 2^32; "
+        "ours is AES-256 under the whole key, the peer's a Mersenne Twister under 32 bits folded "
+        "from it, which never gives the top residue",
     )
 
 
@@ -113,8 +113,8 @@ def _agree() -> Case:
         other=None,
         operations=NEIGHBOURS,
         check=check,
-        note=f"one client's key with each of {NEIGHBOURS} neighbours: ours X25519 and HKDF bound to "
-        "both public keys, ids and session, at 128 bits of security; the peer P-384 and HKDF "
+        note=f"one client's key with each of {NEIGHBOURS} neighbours: ours X25519 and HKDF bound "
+        "to both public keys, ids and session, at 128 bits of security; the peer P-384 and HKDF "
         "bound to nothing, at 192 bits, and both keys read from PEM for each neighbour, as its "
         "client does",
     )

@@ -1,13 +1,17 @@
 """``privrec data``: which data sets there are, and what one of them holds."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 
+from mpc.core.durable import PRIVATE, write_durably
+from mpc.core.errors import ParameterError
 from recsys.cli.console import Console
 from recsys.cli.options import Json, PlainCommand, Quiet, Verbose
 from recsys.data.catalogue import DataSet, find, list_sets
-from recsys.data.describe import describe
+from recsys.data.describe import Survey
 from recsys.report.table import text_table
 
 EXAMPLES = """\b
@@ -27,7 +31,10 @@ Examples:
   privrec data describe synthetic-city
   privrec data describe synthetic-city:2000x1500,seed=1
   privrec data describe my-city/checkins.csv --json
+  privrec data describe synthetic-city --out city
 """
+
+PAGE = "describe.html"
 
 app = typer.Typer(rich_markup_mode=None, epilog=EXAMPLES)
 
@@ -55,17 +62,67 @@ def describe_(
     ctx: typer.Context,
     *,
     name: Annotated[str, typer.Argument(metavar="NAME|PATH", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"Folder for {PAGE}: distances, popularity, activity as charts.", metavar="DIR"
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into --out even if it holds files.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Count users, POIs and check-ins, before any preparation.
 
-    Takes a name of 'privrec data list', a folder with checkins.csv[.gz], or a file.
+    Takes a name of 'privrec data list', a folder with checkins.csv[.gz], or a file. Nothing is
+    protected: figures and page are exact, for whoever holds the data.
     """
-    facts = describe(find(name).load())
-    lines = text_table(("what", "value"), list(_words(facts)))
-    ctx.ensure_object(Console).result(lines, {"rows": [facts]})
+    if force and out is None:
+        raise click.UsageError("--force has no meaning without --out", ctx)
+    if out is not None:
+        _check_free(out, force=force)
+    survey = Survey.of(find(name).load())
+    told = survey.facts()
+    console = ctx.ensure_object(Console)
+    lines = text_table(("what", "value"), list(_words(_brief(told))))
+    if out is None:
+        console.result(lines, {"rows": [told]})
+        console.note("--out DIR draws distances from home, popularity and activity")
+        return
+    path = _write_page(survey, out)
+    console.result([*lines, f"report  {path}"], {"rows": [{**told, "out": str(out)}]})
+
+
+def _check_free(folder: Path, *, force: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"{folder} is a file", remedy="name a folder")
+    if not force and folder.exists() and any(folder.iterdir()):
+        raise ParameterError(
+            f"{folder} is not empty",
+            remedy="choose a new folder, or --force to write beside what is there",
+        )
+
+
+def _write_page(survey: Survey, folder: Path) -> Path:
+    from recsys.report.describe_page import describe_page  # noqa: PLC0415 - loads matplotlib
+
+    page = describe_page(survey)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_durably(folder / PAGE, page, mode=PRIVATE)
+    return folder / PAGE
+
+
+def _brief(told: dict[str, Any]) -> dict[str, Any]:
+    """The facts without the nested distances, of which the telling ones take their place."""
+    far = told["distances"]
+    return {name: value for name, value in told.items() if name != "distances"} | {
+        "median_km_to_random_pois": far["random_km"]["median"],
+        "visits_within_10_km": far["visited_within_km"]["10"],
+        "random_pois_within_10_km": far["random_within_km"]["10"],
+    }
 
 
 def _source(known: DataSet) -> str:

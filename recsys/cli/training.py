@@ -18,8 +18,9 @@ from recsys.recommender import Recommender
 from recsys.registry import recommender_class
 from recsys.report.costs import Costs, costs_of
 from recsys.report.ledger import shown
+from recsys.report.page import write_report
 from recsys.report.run_folder import RunFolder, data_digest, holds_run
-from recsys.report.summary import Summary, summarise, write_report
+from recsys.report.summary import Summary, summarise
 from recsys.report.table import byte_size
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch

@@ -159,7 +159,7 @@ def sweep(plan: Plan, bench: Bench) -> dict[str, Any]:
     )
     if plan.kind == "size":
         line = result["lines"][0]
-        result["fit"] = fit_line(line["x"], line["y"]) if len(line["x"]) > 1 else None
+        result["fit"] = fit_line(line["x"], line["y"]) if len(line["x"]) > 2 else None
     return result
 
 
@@ -188,6 +188,7 @@ def _areas(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
                 "x": [plan.values[0], plan.values[-1]] if points == (None,) else list(points),
                 "y": [mean(values) for values in areas] * (2 if points == (None,) else 1),
                 "sd": [sd(values) for values in areas] * (2 if points == (None,) else 1),
+                "flat": row in plan.shape.flat,
                 "insecure": [x for x in points if plan.kind == "neighbours" and _insecure(x)],
             }
         )

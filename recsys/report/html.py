@@ -35,6 +35,8 @@ nav li { margin: 0; }
 a { color: var(--link); }
 a:focus-visible, summary:focus-visible, .scroll:focus-visible { outline: 3px solid var(--link);
   outline-offset: 2px; }
+.callout { border-left: .3rem solid var(--link); background: var(--tint); padding: .6rem .9rem;
+  font-weight: 600; }
 .scroll { overflow-x: auto; max-width: 100%; margin: .9rem 0; }
 table { border-collapse: collapse; font-size: .93rem; line-height: 1.4;
   font-variant-numeric: tabular-nums; }
@@ -43,7 +45,7 @@ th, td { padding: .4rem 1rem .4rem 0; text-align: left; vertical-align: top;
 th:last-child, td:last-child { padding-right: .3rem; }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 th.right, td.right { text-align: right; white-space: nowrap; }
-.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 10rem), 1fr));
+.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 9rem), 1fr));
   gap: .75rem; margin: 1rem 0; }
 .facts div { background: var(--tint); border: 1px solid var(--line); border-radius: .4rem;
   padding: .6rem .8rem; display: flex; flex-direction: column; min-width: 0; }
@@ -54,7 +56,7 @@ figure svg { display: block; width: 100%; height: auto; }
 figcaption { color: var(--soft); font-size: .93rem; line-height: 1.45; margin-top: .4rem; }
 .gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 28rem), 1fr));
   gap: 1rem 2rem; margin: 1rem 0; align-items: start; }
-.gallery figure { margin: 0; min-width: 0; }
+.gallery > * { margin: 0; min-width: 0; }
 details { border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .9rem;
   margin: .9rem 0; }
 summary { cursor: pointer; font-weight: 600; }
@@ -133,6 +135,11 @@ def paragraph(text: str) -> Html:
     return Html(f"<p>{escape(text)}</p>")
 
 
+def callout(text: str) -> Html:
+    """A sentence that nobody should overlook."""
+    return Html(f'<p class="callout">{escape(text)}</p>')
+
+
 def bullets(lines: Sequence[str]) -> Html:
     """A list of texts."""
     return Html("<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>")
@@ -183,9 +190,9 @@ def figure(svg: str, caption: str, alt: str) -> Html:
     return Html(f"<figure>\n{named}\n<figcaption>{escape(caption)}</figcaption>\n</figure>")
 
 
-def gallery(*figures: str) -> Html:
-    """Figures in two columns, or in one on a narrow screen."""
-    return Html(f'<div class="gallery">\n{_joined(figures)}\n</div>')
+def gallery(*blocks: str) -> Html:
+    """Figures, or a figure and its table, in two columns, or in one on a narrow screen."""
+    return Html(f'<div class="gallery">\n{_joined(blocks)}\n</div>')
 
 
 def details(summary: str, *blocks: str) -> Html:

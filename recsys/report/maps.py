@@ -130,7 +130,8 @@ def point_map(
             thin = LineCollection(list(lines), colors=_EDGE, linewidths=0.4, alpha=0.35, zorder=1)
             thin.set_rasterized(len(edges) > RASTER_FROM)
             axes.add_collection(thin, autolim=False)
-        _points(figure, axes, (x, y), values, value_label, label)
+        quiet = _QUIET if edges is None else INK
+        _points(figure, axes, (x, y), values, value_label, label, quiet)
         for number, places in enumerate(highlights):
             _highlight(axes, view, places, COLOURS[(number + 1) % len(COLOURS)])
         _scale(axes, view)
@@ -164,12 +165,15 @@ def _points(
     values: Floats | None,
     value_label: str,
     label: str,
+    quiet: str,
 ) -> None:
     x, y = at
-    size = float(np.clip(6000 / max(x.size, 1), 3, 22))
+    size = float(np.clip(6000 / max(x.size, 1), 4, 22))
     drawn = x.size > RASTER_FROM
+    if label:  # its own entry in the legend, since the points may be too small to be one
+        axes.scatter([], [], s=30, color=quiet, linewidths=0, label=label)
     if values is None:
-        axes.scatter(x, y, s=size, color=_QUIET, linewidths=0, rasterized=drawn, label=label or "_")
+        axes.scatter(x, y, s=size, color=quiet, linewidths=0, rasterized=drawn, zorder=2)
         return
     order = np.argsort(values, kind="stable")
     low, high = np.quantile(values, (0.01, 0.99))
@@ -184,7 +188,6 @@ def _points(
         cmap="viridis_r",  # the many small values are pale, the few large ones dark
         linewidths=0,
         rasterized=drawn,
-        label=label or "_",
         zorder=2,
     )
     bar = figure.colorbar(
@@ -198,7 +201,7 @@ def _highlight(axes: Axes, view: View, places: Places, colour: str) -> None:
     axes.scatter(
         x,
         y,
-        s=190 if places.numbered else 70,
+        s={"*": 320.0}.get(places.marker, 230.0 if places.numbered else 60.0),
         color=colour,
         marker=places.marker,
         edgecolors="white",
@@ -212,7 +215,7 @@ def _highlight(axes: Axes, view: View, places: Places, colour: str) -> None:
                 str(number),
                 (x[number - 1], y[number - 1]),
                 color="white",
-                fontsize=10,
+                fontsize=10 if number < 10 else 9,
                 fontweight="bold",
                 ha="center",
                 va="center_baseline",

@@ -47,13 +47,19 @@ _OURS = {
         "config.toml",
         "state.json",
         "model.json",
-        "report.md",
+        "report.html",
         "ledger.json",
         "metrics.json",
-        "learning-curve.png",
     ),
     "recommender": ("checkpoint-*.npz", "model.npz"),
-    "users": ("checkpoint-*.npz", "models.npz", "memo-keys.npz", "watermark", "watermark.*"),
+    "users": (
+        "checkpoint-*.npz",
+        "models.npz",
+        "memo-keys.npz",
+        "report.html",
+        "watermark",
+        "watermark.*",
+    ),
 }
 """Files that a run makes, so that ``force`` deletes nothing else."""
 
@@ -215,6 +221,10 @@ class RunFolder:
     def write_public(self, name: str, data: bytes) -> None:
         """Replace a file of public/ in one step."""
         write_durably(self.path / "public" / name, data, mode=PUBLIC)
+
+    def write_private(self, name: str, data: bytes) -> None:
+        """Replace a file of users/ in one step, for the owner's eyes only."""
+        write_durably(self.path / "users" / name, data, mode=PRIVATE)
 
     def _start(self, settings: Mapping[str, toml.Value]) -> None:
         for part in _PARTS:

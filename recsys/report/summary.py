@@ -1,6 +1,5 @@
-"""The outcome of a training: as the row that ``--json`` prints, in words, and as a report."""
+"""The outcome of a training: as the row that ``--json`` prints, and in words."""
 
-import json
 import resource
 import shlex
 import sys
@@ -16,10 +15,8 @@ from recsys.config import TrainConfig
 from recsys.prirec import PriRecLearner
 from recsys.recommender import Recommender
 from recsys.report.costs import Costs
-from recsys.report.curve import learning_curve
 from recsys.report.ledger import Ledger, build_ledger
-from recsys.report.run_folder import RunFolder
-from recsys.report.table import Row, byte_size, markdown_table, text_table
+from recsys.report.table import Row, byte_size, text_table
 
 TITLES = {
     "mf": "MF (central)",
@@ -35,9 +32,13 @@ _MODES = {"mf": "central", "fm": "central", "dmf": "plaintext"}
 
 @dataclass(frozen=True)
 class Summary:
-    """row: what ``--json`` prints; null where a field has no meaning.  ran: what was trained."""
+    """row: what ``--json`` prints; null where a field has no meaning.
+
+    title: the model's name.  ran: what was trained, in one line.
+    """
 
     row: dict[str, Any]
+    title: str
     data: str
     ran: str
     costs: Costs
@@ -55,83 +56,59 @@ class Summary:
         return [
             f"data     {self.data}",
             f"model    {self.ran}",
-            f"result   {self._result()}",
+            f"result   {self.result()}",
             f"digest   {self.row['model_digest']}",
             "",
             "where the time went",
-            *_indent(text_table(*self._time(), right=(1, 2))),
+            *_indent(text_table(*self.time_table(), right=(1, 2))),
             *self._traffic_lines(),
             "",
-            self._seen(),
+            self.seen(),
             *_wrapped(self.ledger.lines()[1:]),
             "",
             self.ledger.headline,
-            f"report   {self.folder / 'public' / 'report.md'}",
+            f"report   {self.folder / 'public' / 'report.html'}",
             f"next     privrec recommend --model {shlex.quote(str(self.folder))} "
             f"--user {shlex.quote(self.first_user)}",
         ]
 
-    def markdown(self) -> list[str]:
-        """The report: the summary with notes, traffic by kind and the learning curve."""
-        fields = [(name, _cell(value)) for name, value in self.row.items() if _is_plain(value)]
-        return [
-            f"# {self.ran}",
-            "",
-            f"Data: {self.data}.",
-            "",
-            f"Result: {self._result()}.",
-            "",
-            *(f"- {note}" for note in self.notes),
-            "",
-            "![learning curve](learning-curve.png)",
-            "",
-            "## Privacy",
-            "",
-            f"{self.ledger.headline}.",
-            "",
-            f"{self._seen().capitalize()}:",
-            "",
-            *(f"- {line}" for line in self.ledger.lines()[1:]),
-            "",
-            "## Where the time went",
-            "",
-            *markdown_table(*self._time(), right=(1, 2)),
-            "",
-            "## What was sent",
-            "",
-            *markdown_table(*self._traffic(), right=(1, 2)),
-            "",
-            "## Measures",
-            "",
-            *markdown_table(("name", "value"), fields),
-        ]
-
-    def _result(self) -> str:
+    def result(self) -> str:
+        """The measures in one line."""
         row = self.row
-        mean = _auc(row["auc_user_mean"])
+        mean = shown_auc(row["auc_user_mean"])
         return (
-            f"test AUC {_auc(row['auc'])} (mean of users {mean}), validation AUC "
-            f"{_auc(row['validation_auc'])} in epoch {row['best_epoch']} of {row['epochs']}"
+            f"test AUC {shown_auc(row['auc'])} (mean of users {mean}), validation AUC "
+            f"{shown_auc(row['validation_auc'])} in epoch {row['best_epoch']} of {row['epochs']}"
         )
 
-    def _seen(self) -> str:
+    def measures(self) -> list[tuple[str, str]]:
+        """Name and value of every plain field of the row, for a reader."""
+        return [(name, _cell(value)) for name, value in self.row.items() if _is_plain(value)]
+
+    def seen(self) -> str:
         """The heading of the ledger's releases; only the protocols keep what they promise."""
         mode = self.row["mode"]
         if mode in ("simulate", "float"):
             return f"what each party would see in mode protocol; {mode} adds up in the clear"
         return "what each party saw"
 
-    def _time(self) -> tuple[Row, list[Row]]:
-        total = self.costs.seconds
+    def steps(self) -> dict[str, float]:
+        """Seconds by step; what no step counted is a step of its own."""
         steps = dict(self.costs.steps)
-        steps["validation, checkpoints, rest"] = max(0.0, total - sum(steps.values()))
+        rest = max(0.0, self.costs.seconds - sum(steps.values()))
+        return steps | {"validation, checkpoints, rest": rest}
+
+    def time_table(self) -> tuple[Row, list[Row]]:
+        """Header and rows of the steps, for a reader."""
+        total = self.costs.seconds
         rows: list[Row] = [
             (name, f"{seconds:.2f}", f"{100 * seconds / total:.0f} %")
-            for name, seconds in steps.items()
+            for name, seconds in self.steps().items()
         ]
         return ("step", "seconds", "share"), [*rows, ("total", f"{total:.2f}", "")]
 
-    def _traffic(self) -> tuple[Row, list[Row]]:
+    def traffic_table(self) -> tuple[Row, list[Row]]:
+        """Header and rows of the messages by kind, for a reader."""
         rows: list[Row] = [
             (kind, f"{messages:,}", byte_size(size))
             for kind, (messages, size) in self.costs.traffic.items()
@@ -145,7 +122,7 @@ class Summary:
         return [
             "",
             f"what was sent: {each} per user",
-            *_indent(text_table(*self._traffic(), right=(1, 2))),
+            *_indent(text_table(*self.traffic_table(), right=(1, 2))),
         ]
 
 
@@ -188,6 +165,7 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
     }
     return Summary(
         row=row,
+        title=TITLES[model.config.model],
         data=_data_line(model),
         ran=_ran(model),
         costs=costs,
@@ -196,15 +174,6 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
         folder=folder,
         first_user=prepared.user_ids[0],
     )
-
-
-def write_report(run: RunFolder, model: Recommender, summary: Summary) -> None:
-    """Put the report, its numbers, the ledger and the learning curve into public/."""
-    curve = learning_curve(model.history_, summary.row["best_epoch"])
-    run.write_public("learning-curve.png", curve)
-    run.write_public("ledger.json", _json(summary.ledger.to_dict()))
-    run.write_public("metrics.json", _json(summary.json()))
-    run.write_public("report.md", "\n".join([*summary.markdown(), ""]).encode())
 
 
 def best_epoch(model: Recommender) -> int:
@@ -269,7 +238,8 @@ def _wrapped(sentences: Sequence[str]) -> list[str]:
     return [line for sentence in sentences for line in wrap.wrap(sentence)]
 
 
-def _auc(value: float | None) -> str:
+def shown_auc(value: float | None) -> str:
+    """An AUC for a reader: four decimals, or that there is none."""
     return "undefined" if value is None else f"{value:.4f}"
 
 
@@ -281,7 +251,3 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _json(value: object) -> bytes:
-    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

@@ -23,7 +23,7 @@ WIDTH = 5.6
 """Inches. A narrow screen shows a chart at 370 pixels, where 12 points become 11 pixels."""
 
 _RASTER_DPI = 200
-_LEGEND_LETTERS = 46  # beside each other, a key counting as seven
+_LEGEND_LETTERS = 56  # beside each other, a key counting as seven
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, searchable, read aloud
     "svg.hashsalt": "privrec",  # else ids are drawn anew each time

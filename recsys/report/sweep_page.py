@@ -77,7 +77,7 @@ def _series(line: Mapping[str, Any]) -> Series:
         line["y"],
         error=known,
         hollow=[line["x"].index(x) for x in line["insecure"]],
-        dashed=line["model"] == "prirec-" and len(set(line["y"])) == 1,
+        dashed=line["flat"],
     )
 
 

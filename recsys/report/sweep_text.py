@@ -34,6 +34,9 @@ def sweep_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
     header = ("model", result["x_label"], "test AUC", "sd", "note")
     rows: list[Row] = []
     for line in result["lines"]:
+        if line["flat"]:
+            rows.append((line["model"], "any", auc(line["y"][0]), auc(line["sd"][0]), ""))
+            continue
         for x, y, spread in zip(line["x"], line["y"], line["sd"], strict=True):
             note = INSECURE if x in line["insecure"] else ""
             rows.append((line["model"], f"{x:g}", auc(y), auc(spread), note))
@@ -76,7 +79,7 @@ def _sizes(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
 
 
 def fit_lines(result: Mapping[str, Any]) -> list[str]:
-    """How straight the line is, for a sweep over size of two points or more."""
+    """How straight the line is, for a sweep over size of three points or more."""
     fit = result.get("fit")
     if fit is None:
         return []

@@ -1,13 +1,14 @@
 """The harness of the ratio rows: direction, alternation, units, and what a missing peer leaves."""
 
 import gc
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks.environments import Environments
+from benchmarks.environments import Environments, PeerUnavailableError
 from benchmarks.harness import Case, Peer, Row, measure
 
 ROUNDS = 7
@@ -42,8 +43,8 @@ def right() -> bool:
     return True
 
 
-def row(case: Case, name: str = "mpc.demo.vs_other") -> Row:
-    return Row(name, ("core",), "element", lambda: case)
+def row(case: Case, name: str = "mpc.demo.vs_other", peer: Peer | None = None) -> Row:
+    return Row(name, ("core",), "element", lambda: case, peer)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,16 @@ def test_a_failing_check_makes_the_row_not_ok(clock: Clock, environments: Enviro
     assert result.note == "demo"
 
 
+@pytest.mark.parametrize(
+    ("other", "peer"), [(None, None), (right, Peer("demo", (), Path("peer.py")))]
+)
+def test_a_row_with_two_other_sides_or_none_is_refused(
+    other: Callable[[], bool] | None, peer: Peer | None, environments: Environments
+) -> None:
+    with pytest.raises(ValueError, match=r"row 'mpc\.demo\.vs_other' must have one other side"):
+        measure(row(Case(right, other, 1, right), peer=peer), environments)
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], Path]:
     def write(text: str) -> Path:
@@ -135,8 +146,9 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
     return write
 
 
-def peer_case(clock: Clock, script: Path, *arguments: str) -> Case:
-    return Case(clock.spending(2.0), Peer("demo", (), script, arguments), 1, right)
+def peer_row(clock: Clock, script: Path, *arguments: str, environment: str = "demo") -> Row:
+    case = Case(clock.spending(2.0), None, 1, right)
+    return row(case, peer=Peer(environment, (), script, arguments))
 
 
 def test_a_peer_runs_once_a_round_in_its_own_environment(
@@ -149,7 +161,7 @@ def test_a_peer_runs_once_a_round_in_its_own_environment(
         "print('chatter of the peer')\n"
         "print(json.dumps({'seconds': 8.0, 'ok': True}))\n"
     )
-    result = measure(row(peer_case(clock, path, str(log))), environments)
+    result = measure(peer_row(clock, path, str(log)), environments)
     assert result.ratio == pytest.approx(4.0)
     assert result.ok
     assert log.read_text().splitlines() == [str(tmp_path / "peers" / "demo")] * ROUNDS
@@ -159,7 +171,7 @@ def test_a_peer_with_a_wrong_result_makes_the_row_not_ok(
     clock: Clock, environments: Environments, script: Callable[[str], Path]
 ) -> None:
     path = script('print(\'{"seconds": 8.0, "ok": false}\')')
-    result = measure(row(peer_case(clock, path)), environments)
+    result = measure(peer_row(clock, path), environments)
     assert (result.ok, result.failed) == (False, True)
 
 
@@ -176,7 +188,7 @@ def test_a_peer_with_a_wrong_result_makes_the_row_not_ok(
 def test_a_peer_that_fails_leaves_a_null_ratio_with_the_reason(
     clock: Clock, environments: Environments, script: Callable[[str], Path], text: str, reason: str
 ) -> None:
-    result = measure(row(peer_case(clock, script(text))), environments)
+    result = measure(peer_row(clock, script(text)), environments)
     assert (result.other, result.ratio, result.ok, result.failed) == (None, None, False, False)
     assert result.ours == pytest.approx(2.0)
     assert reason in result.note
@@ -187,12 +199,32 @@ def test_an_environment_that_cannot_be_built_is_tried_once_and_leaves_a_null_rat
 ) -> None:
     (tmp_path / "file").touch()  # no folder can be made below a file
     environments = Environments(tmp_path / "file")
-    case = Case(clock.spending(2.0), Peer("broken", (), tmp_path / "peer.py"), 1, right)
+    broken = peer_row(clock, tmp_path / "peer.py", environment="broken")
     for _ in range(2):
-        result = measure(row(case), environments)
+        result = measure(broken, environments)
         assert (result.other, result.ratio, result.ok, result.failed) == (None, None, False, False)
         assert "environment broken was not built: " in result.note
     assert capsys.readouterr().err.count("building the peer environment broken") == 1
+
+
+@pytest.mark.parametrize(
+    ("stderr", "reason"),
+    [
+        ("ERROR: No matching distribution found for demo==9\n[notice] advice", "No matching"),
+        ("error: subprocess-exited-with-error\n\nnote: advice", "subprocess-exited-with-error"),
+        ("Traceback ...\nOSError: no space left", "OSError: no space left"),
+        ("", "exit status 1"),
+    ],
+)
+def test_the_reason_of_a_failed_build_is_its_error_and_not_the_advice_after_it(
+    stderr: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 1, stdout="", stderr=stderr)
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    with pytest.raises(PeerUnavailableError, match=f"demo was not built: .*{reason}"):
+        Environments(tmp_path).python("demo", ("demo==9",))
 
 
 def test_a_built_environment_is_kept_until_its_requirements_change(

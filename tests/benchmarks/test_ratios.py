@@ -2,11 +2,13 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from benchmarks import ratios
-from benchmarks.harness import Case, Row, measure
+from benchmarks.environments import PeerUnavailableError
+from benchmarks.harness import Case, Peer, Row, measure
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +109,7 @@ def test_a_row_that_raises_does_not_cost_the_others(capsys: pytest.CaptureFixtur
         (("--rounds", "6"), "--rounds must be at least 7, got 6"),
         (("--name", "mpc.unknown"), "no row is named 'mpc.unknown'"),
         (("--group", "speed"), "invalid choice: 'speed'"),
+        (("--build", "--json"), "not allowed with argument"),
     ],
 )
 def test_a_wrong_argument_is_refused_in_one_sentence(
@@ -116,6 +119,60 @@ def test_a_wrong_argument_is_refused_in_one_sentence(
         ratios.main(arguments, rows=ROWS)
     assert stop.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+class Builder:
+    """Stands in for the environments: remembers what was asked for, and cannot build ``missing``."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    def python(self, environment: str, requirements: tuple[str, ...]) -> Path:
+        self.asked.append((environment, requirements))
+        if environment == "missing":
+            raise PeerUnavailableError("environment missing was not built: no such peer")
+        return Path("python")
+
+
+def peer_row(name: str, group: str, environment: str) -> Row:
+    """A row that cannot be measured: its inputs cannot even be made."""
+    return Row(name, (group,), "s", raising, Peer(environment, ("demo==1.0",), Path("demo.py")))
+
+
+PEER_ROWS = (
+    peer_row("mpc.one.vs_demo", "mpc", "demo"),
+    peer_row("mpc.two.vs_demo", "mpc", "demo"),
+    peer_row("ldp.three.vs_missing", "ldp", "missing"),
+    ROWS[0],
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environments", "status", "said"),
+    [
+        (("--group", "mpc"), ["demo"], 0, "environment demo is ready\n"),
+        (("--name", "mpc.demo.vs_other"), [], 0, ""),
+        (
+            (),
+            ["demo", "missing"],
+            1,
+            "environment demo is ready\nenvironment missing was not built: no such peer\n",
+        ),
+    ],
+)
+def test_build_makes_each_environment_of_the_chosen_rows_once_and_measures_nothing(
+    arguments: tuple[str, ...],
+    environments: list[str],
+    status: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    builder = Builder()
+    monkeypatch.setattr(ratios, "Environments", lambda: builder)
+    done, out = run(capsys, "--build", *arguments, rows=PEER_ROWS)
+    assert builder.asked == [(environment, ("demo==1.0",)) for environment in environments]
+    assert (done, out) == (status, said)
 
 
 def test_row_names_are_unique_and_start_with_their_package() -> None:

@@ -74,17 +74,20 @@ def test_epsilon_has_a_line_without_dynamic_features(tmp_path: Path) -> None:
     assert (flat["model"], flat["x"]) == ("prirec-", [0.5, 4.0])
     assert flat["y"][0] == flat["y"][1]
     assert len(workers.jobs) == 5  # the flat line is trained once
+    (told,) = [line for line in sweep_lines(result) if line.split()[:2] == ["prirec-", "any"]]
+    assert f"{flat['y'][0]:.4f}" in told
     spent = {row["value"]: row["epsilon"]["bit"] for row in result["rows"] if row["value"]}
     assert spent == pytest.approx({0.5: 0.5, 4.0: 4.0})
 
 
 def test_sizes_time_the_epochs_alone_and_fit_a_line(tmp_path: Path) -> None:
     shared = base(mode="protocol", epochs=1, prepare=PrepareConfig(min_visitors=0, max_positives=3))
-    plan = Plan("size", None, shared, (40, 80), pois=30)
+    plan = Plan("size", None, shared, (40, 80, 120), pois=30)
     workers = Here()
     result = swept(plan, tmp_path / "x", workers)
     assert [job.data for job in workers.jobs] == [
-        f"synthetic-city:{users}x30,pois_per_user={POIS_PER_USER!r},seed=0" for users in (40, 80)
+        f"synthetic-city:{users}x30,pois_per_user={POIS_PER_USER!r},seed=0"
+        for users in (40, 80, 120)
     ]
     line = result["lines"][0]
     assert line["x"] == [row["train_pairs"] for row in result["rows"]]

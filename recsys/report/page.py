@@ -1,0 +1,227 @@
+"""The report of a training run: a page that everybody may see, and one for the users' side.
+
+    public/report.html     what was trained, how well, what it cost, what each party saw
+    users/report.html      homes, visits and recommendations; private like the folder around it
+
+Leaks: the public page holds sums, counts and what the recommender knows anyway: the POIs and the
+    visitor counts that it estimated from randomized bits. Nothing about a single user is on it,
+    which is why a second page exists.
+"""
+
+import json
+
+from recsys.config import BY_ID
+from recsys.recommender import Recommender
+from recsys.report import toml
+from recsys.report.charts import Series, bar_chart, line_chart
+from recsys.report.html import (
+    Html,
+    Page,
+    bullets,
+    callout,
+    details,
+    facts,
+    figure,
+    gallery,
+    table,
+    verbatim,
+)
+from recsys.report.ledger import Ledger, shown
+from recsys.report.maps import View, point_map
+from recsys.report.run_folder import RunFolder
+from recsys.report.summary import Summary, shown_auc
+from recsys.report.table import byte_size
+from recsys.report.users_page import users_page
+
+REPORT = "report.html"
+
+
+def write_report(run: RunFolder, model: Recommender, summary: Summary) -> None:
+    """Put both pages into the run folder, and the public one's numbers and ledger as JSON."""
+    run.write_public("ledger.json", _json(summary.ledger.to_dict()))
+    run.write_public("metrics.json", _json(summary.json()))
+    run.write_private(REPORT, users_page(model))
+    run.write_public(REPORT, public_page(model, summary, toml.dump(run.settings)))
+
+
+def public_page(model: Recommender, summary: Summary, settings: str) -> bytes:
+    """The page for everybody, of a model that ``fit`` has just trained. settings: as TOML."""
+    row = summary.row
+    page = Page(f"{summary.title} on {row['data']}", f"{summary.ran}. Data: {summary.data}.")
+    page.section("Result", f"{_sentence(summary.result())}", facts(_key_figures(summary)))
+    if summary.notes:
+        page.section("Notes on the data", bullets([_sentence(note) for note in summary.notes]))
+    page.section("Learning curve", *_learning(model, summary))
+    page.section("Privacy", *_privacy(summary))
+    page.section("Points of interest", *_pois(model))
+    page.section("What was sent", *_traffic(summary))
+    page.section("Where the time went", *_time(summary))
+    page.section(
+        "One user's view",
+        "What the model recommends to one of its users, and who mixes models with whom, would "
+        "tell where people live and go. These maps are on a page of their own, users/report.html "
+        "in the run folder, which only its owner can read. On this page there is nothing about "
+        "any single user.",
+    )
+    page.section(
+        "Settings",
+        "As in config.toml beside this page; privrec train --config reads it.",
+        verbatim(settings),
+        details(
+            "All measures, as in metrics.json",
+            table(("name", "value"), summary.measures()),
+        ),
+    )
+    return page.render()
+
+
+def _key_figures(summary: Summary) -> list[tuple[str, str]]:
+    row = summary.row
+    sent = row["bytes_per_user"]
+    epsilon = row["epsilon"]
+    nominal = " (nominal)" if summary.ledger.seeded else ""
+    figures = [
+        ("test AUC", shown_auc(row["auc"])),
+        ("test AUC, mean of users", shown_auc(row["auc_user_mean"])),
+        ("best epoch", f"{row['best_epoch']} of {row['epochs']}"),
+        ("time", f"{row['seconds']:,.1f} s"),
+        ("sent per user", "nothing" if sent is None else byte_size(sent)),
+    ]
+    if epsilon["bit"] is not None:
+        figures.append((f"epsilon per user-POI pair{nominal}", _epsilon(epsilon["bit"])))
+    figures.append(("epsilon per user, worst release", _epsilon(epsilon["headline"])))
+    return figures
+
+
+def _learning(model: Recommender, summary: Summary) -> list[str]:
+    history, best = model.history_, int(summary.row["best_epoch"])
+    epochs = [float(record.epoch) for record in history]
+    vertical = (float(best), f"best epoch: {best}")
+    losses = [record.loss for record in history]
+    figures = [
+        figure(
+            line_chart(
+                [Series("training loss", epochs, losses)],
+                x_label="epoch",
+                y_label="training loss in nats",
+                vertical=vertical,
+            ),
+            "Mean loss of the training pairs, each taken just before its update.",
+            f"Training loss by epoch, from {losses[0]:.4f} to {losses[-1]:.4f}",
+        )
+    ]
+    areas = [record.auc for record in history]
+    known = [area for area in areas if area is not None]
+    if known:
+        figures.append(
+            figure(
+                line_chart(
+                    [Series("validation AUC", epochs, areas)],
+                    x_label="epoch",
+                    y_label="validation AUC",
+                    vertical=vertical,
+                ),
+                "AUC of the validation pairs; the best epoch's parameters are the model.",
+                f"Validation AUC by epoch, at best {max(known):.4f}",
+            )
+        )
+    rows = [(str(r.epoch), f"{r.loss:.4f}", shown_auc(r.auc)) for r in history]
+    numbers = table(("epoch", "training loss", "validation AUC"), rows, right=(0, 1, 2))
+    blocks: list[str] = [gallery(*figures), details("The numbers", numbers)]
+    if not known:
+        blocks.append("The validation part has no pairs of both labels, so there is no AUC.")
+    return blocks
+
+
+def _privacy(summary: Summary) -> list[str]:
+    ledger = summary.ledger
+    return [
+        callout(_sentence(ledger.headline)),
+        f"{_sentence(summary.seen())[:-1]}:",
+        _seen(ledger),
+        details("In words", bullets(ledger.lines()[1:])),
+    ]
+
+
+def _seen(ledger: Ledger) -> Html:
+    """Party by party what the ledger has released to it; one party's rows follow each other."""
+    parties = list(dict.fromkeys(release.sees for release in ledger.releases))
+    rows = []
+    for release in sorted(ledger.releases, key=lambda release: parties.index(release.sees)):
+        cost = [f"{shown(release.epsilon_unit)} per {release.unit}"]
+        if release.epsilon_user != release.epsilon_unit:
+            cost.append(f"{shown(release.epsilon_user)} per user")
+        times = "once" if release.rounds == 1 else f"{release.rounds:,} times"
+        rows.append((release.sees, release.what, times, "; ".join(cost), release.adversary))
+    return table(("party", "what it sees", "how often", "epsilon", "protection"), rows)
+
+
+def _pois(model: Recommender) -> list[str]:
+    prepared, counts = model.prepared_, model.features_.counts
+    view = View.of(prepared.lat, prepared.lon)
+    hidden = view.outside(prepared.lat, prepared.lon)
+    beyond = f" {hidden:,} of them lie beyond the edges of the map." if hidden else ""
+    where = f"{prepared.n_pois:,} POIs.{beyond}"
+    if not counts:
+        why = (
+            "This model knows POIs by their ids alone."
+            if model.config.model in BY_ID
+            else "This model has no dynamic features, so nobody was asked what she visited."
+        )
+        drawing = point_map(prepared.lat, prepared.lon, view=view)
+        return [figure(drawing, f"{where} {why}", f"Map of {prepared.n_pois} POIs")]
+    count = counts[0]
+    drawing = point_map(
+        *(prepared.lat, prepared.lon),
+        values=count.estimate,
+        value_label=f"estimated number of {_asked(count.name)}",
+        view=view,
+    )
+    caption = (
+        f"{where} Colour: the number of {_asked(count.name)} among {prepared.n_users:,} users, as "
+        "the recommender estimates it from randomized bits. Standard error of each estimate: "
+        f"{count.standard_error:,.2f}; an estimate may be negative."
+    )
+    return [figure(drawing, caption, f"Map of {prepared.n_pois} POIs by estimated visitors")]
+
+
+def _asked(question: str) -> str:
+    """A question of ``recsys.features`` in words: whom it counts."""
+    return {"returning": "returning visitors", "recent": "recent visitors"}.get(question, question)
+
+
+def _traffic(summary: Summary) -> list[str]:
+    mode, traffic = summary.row["mode"], summary.costs.traffic
+    if not traffic:
+        why = (
+            "The recommender trains alone, on everybody's data"
+            if mode == "central"
+            else f"Mode {mode} adds up in the clear, in one process"
+        )
+        return [f"{why}: nothing was sent, and nothing is counted here."]
+    sizes = {kind: float(size) for kind, (_, size) in traffic.items()}
+    chart = bar_chart(list(sizes), list(sizes.values()), x_label="bytes sent", shown=byte_size)
+    total = sum(sizes.values())
+    caption = f"Bytes by kind of message, {byte_size(total)} in all"
+    drawing = figure(chart, f"{caption}, each counted where it is sent.", caption)
+    return [gallery(drawing, table(*summary.traffic_table(), right=(1, 2)))]
+
+
+def _time(summary: Summary) -> list[str]:
+    steps = summary.steps()
+    chart = bar_chart(list(steps), list(steps.values()), x_label="seconds", shown="{:,.2f}".format)
+    total = f"{summary.costs.seconds:,.2f} seconds in all"
+    drawing = figure(chart, f"Wall-clock time by step, {total}.", f"Seconds by step, {total}")
+    return [gallery(drawing, table(*summary.time_table(), right=(1, 2)))]
+
+
+def _epsilon(value: float | str) -> str:
+    return value if isinstance(value, str) else shown(value)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

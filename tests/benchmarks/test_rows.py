@@ -1,0 +1,140 @@
+"""The rows of the group core: each names its other side, its pins and what it means, and checks.
+
+No peer is built or called here.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ldp.randomized_response
+import secagg.quantize
+from benchmarks.harness import SCRIPTS, Peer, Row
+from benchmarks.ratios import ROWS
+from benchmarks.rows import ldp as ldp_rows
+from benchmarks.rows import mpc as mpc_rows
+from benchmarks.rows import secagg as secagg_rows
+from mpc.core.keys import KeyPair
+from mpc.core.ring import Ring, RingArray
+from mpc.core.samplers import bernoulli
+
+README = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
+CORE = tuple(row for row in ROWS if "core" in row.groups)
+PEERS = tuple((row, row.peer) for row in CORE if row.peer is not None)
+
+Patch = tuple[object, str, Callable[..., Any]]
+
+
+def _zeros(x: RingArray, ring: Ring, **_: object) -> RingArray:
+    return np.zeros(x.shape[1:], dtype=ring.dtype)
+
+
+def _in_the_clear(x: RingArray, n: int, ring: Ring) -> RingArray:
+    shares = np.zeros((n, *x.shape), dtype=ring.dtype)
+    shares[-1] = x
+    return shares
+
+
+def _own_key(keys: KeyPair, *_: object) -> bytes:
+    return keys.private_bytes()
+
+
+def _tenth_too_rare(threshold: int, shape: int, rng: Any) -> Any:
+    return bernoulli(threshold * 9 // 10, shape, rng)
+
+
+SUM: Patch = (mpc_rows, "batch_sum", _zeros)
+SHARE: Patch = (mpc_rows, "share", _in_the_clear)
+PADS: Patch = (secagg_rows, "add_pads", lambda out, streams, ring: None)
+COINS: Patch = (ldp.randomized_response, "bernoulli", _tenth_too_rare)
+
+# For each row a fault of ours that its check must see.
+FAULTS: dict[str, Patch] = {
+    "mpc.secure_sum_n30_d7_u32.of_keystream": SUM,
+    "mpc.secure_sum_n10_d90_u32.of_keystream": SUM,
+    "mpc.secure_sum_n10_d7_u32_relay.over_direct": SUM,
+    "mpc.secure_sum_n3.vs_mpyc": SUM,
+    "mpc.share_n3.vs_mpyc": SHARE,
+    "mpc.share_n3.vs_spu": SHARE,
+    "secagg.mask_1e5_u32.of_keystream": PADS,
+    "secagg.mask_1e5_u32.vs_flower": PADS,
+    "secagg.quantize_1e5.vs_flower": (
+        secagg.quantize,
+        "round_unbiased",
+        lambda x, rng: np.rint(x).astype(np.int64),
+    ),
+    "secagg.agree.vs_flower": (KeyPair, "agree", _own_key),
+    "ldp.rr.vs_multi_freq_ldpy": COINS,
+    "ldp.rr.vs_pure_ldp": COINS,
+    "ldp.rr.vs_opendp": COINS,
+}
+
+
+def name_of(value: object) -> str | None:
+    return value.name if isinstance(value, Row) else None
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs of sizes that a check takes little time for."""
+    monkeypatch.setattr(mpc_rows, "ELEMENTS", 1000)
+    monkeypatch.setattr(mpc_rows, "SUMS", 10)
+    monkeypatch.setattr(secagg_rows, "DIM", 10_000)
+    monkeypatch.setattr(secagg_rows, "NEIGHBOURS", 4)
+    monkeypatch.setattr(ldp_rows, "REPORTS", 100_000)
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize("row", CORE, ids=name_of)
+def test_a_core_row_has_one_other_side_and_a_note_that_names_it(row: Row) -> None:
+    case = row.make()
+    assert (row.peer is None) != (case.other is None)
+    direction, _, other = row.name.rpartition(".")[2].partition("_")
+    if direction == "vs":
+        assert row.peer is not None
+        assert row.peer.environment.replace("-", "_") == other
+        assert "peer" in case.note
+    elif direction == "of":
+        assert "limit" in case.note
+    else:
+        assert case.note
+
+
+@pytest.mark.parametrize(("row", "peer"), PEERS, ids=name_of)
+def test_a_peer_is_pinned_and_its_script_is_here(row: Row, peer: Peer) -> None:
+    assert peer.requirements
+    for requirement in peer.requirements:
+        assert re.fullmatch(r"[a-z0-9-]+==\d+(\.\d+)+", requirement)
+    assert peer.script.parent == SCRIPTS
+    assert peer.script.is_file()
+    assert peer.script.name.startswith(row.name.rpartition(".vs_")[2])
+
+
+def test_peers_of_one_environment_ask_for_the_same_in_the_same_order() -> None:
+    wanted = {(row.peer.environment, row.peer.requirements) for row in ROWS if row.peer}
+    assert len(wanted) == len({environment for environment, _ in wanted})
+
+
+@pytest.mark.parametrize(("row", "peer"), PEERS, ids=name_of)
+def test_the_table_of_peers_has_the_row_with_its_version(row: Row, peer: Peer) -> None:
+    (line,) = [line for line in README.read_text().splitlines() if f"| `{row.name}` |" in line]
+    assert f" {peer.requirements[0].partition('==')[2]} |" in line
+
+
+def test_every_core_row_has_a_fault_that_its_check_must_see() -> None:
+    assert set(FAULTS) == {row.name for row in CORE}
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize("row", CORE, ids=name_of)
+def test_the_check_takes_our_result_and_refuses_a_wrong_one(
+    row: Row, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = row.make()
+    assert case.check()
+    monkeypatch.setattr(*FAULTS[row.name])
+    assert not case.check()
