@@ -1,6 +1,7 @@
 """Where the trainings of an experiment happen: each done once, kept, and told to whoever waits."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Protocol, TypeVar
@@ -32,13 +33,16 @@ class Bench:
         self._workers = workers
         self._told = told
         self._turn = threading.Lock()
+        self._of_job: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def run(self, job: Job) -> Outcome:
         """The outcome of ``job``, from the folder if it holds it."""
-        outcome = self._folder.outcome(job)
-        if outcome is None:
-            outcome = self._workers.run(job)
-            with self._turn:
+        with self._turn:
+            alone = self._of_job[job.key]
+        with alone:  # whoever else wants this very training waits for it
+            outcome = self._folder.outcome(job)
+            if outcome is None:
+                outcome = self._workers.run(job)
                 self._folder.keep(job, outcome)
         if self._told is not None:
             with self._turn:

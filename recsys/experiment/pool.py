@@ -8,10 +8,12 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent import futures
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 
+from mpc.core.errors import StateError
 from recsys.experiment.job import Job, Outcome, run
 
 # Read by the linear algebra libraries when a process loads them. As many processes as cores with
@@ -26,16 +28,34 @@ class Pool:
 
     def __init__(self, executor: ProcessPoolExecutor) -> None:
         self._executor = executor
+        self._turn = threading.Lock()
+        self._open = True
+        self._waiting: set[Future[Outcome]] = set()
 
     def run(self, job: Job) -> Outcome:
-        """The outcome of ``job``, whose errors are raised here."""
-        return self._executor.submit(run, job).result()
+        """The outcome of ``job``, whose errors are raised here. StateError after ``cancel``."""
+        with self._turn:
+            if not self._open:
+                raise StateError("the pool of workers was cancelled")
+            future = self._executor.submit(run, job)
+            self._waiting.add(future)
+        try:
+            return future.result()
+        finally:
+            with self._turn:
+                self._waiting.discard(future)
 
     def cancel(self) -> None:
         """Cut off what is running. Whoever waits for it gets an error, and so does a later run."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
+        with self._turn:
+            self._open = False
+            waiting = set(self._waiting)
+        # A pool notices dead workers and gives their error to everyone; one that was shut down
+        # first may not. Where each job has a process of its own, the next one may just begin.
+        while waiting:
+            for child in multiprocessing.active_children():
+                child.terminate()
+            waiting = futures.wait(waiting, timeout=0.05).not_done
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from typing import Any
 
 from recsys.experiment.compare import Plan
 from recsys.report.charts import Series, bar_chart, line_chart
-from recsys.report.compare_text import HEADER, PRIVACY, RIGHT, auc, gap_lines, searched, table_rows
+from recsys.report.compare_text import HEADER, PRIVACY, RIGHT, auc, gap_table, searched, table_rows
+from recsys.report.compare_text import epsilon as in_words
 from recsys.report.html import (
     Page,
     bullets,
@@ -43,7 +44,8 @@ def comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
         ),
         gallery(_bars(result), _curves(result)),
         table(HEADER, table_rows(result), right=RIGHT),
-        bullets(gap_lines(result["gaps"])),
+        paragraph("Differences in test AUC, and the spread that they have to be seen against:"),
+        _gaps(result),
         paragraph(
             "AUC is pooled over all test pairs; the user mean is the mean of the users' own. sd is "
             "the sample standard deviation over the seeds, each of which has a split of its own."
@@ -63,6 +65,11 @@ def comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
         paragraph(f"Digest of the result: {result['result_digest']}"),
     )
     return page.render()
+
+
+def _gaps(result: Mapping[str, Any]) -> str:
+    header, cells = gap_table(result["gaps"])
+    return table(header, cells, right=(2, 3))
 
 
 def _bars(result: Mapping[str, Any]) -> str:
@@ -103,8 +110,8 @@ def _privacy(result: Mapping[str, Any]) -> list[str]:
             (
                 row["title"],
                 row["mode"],
-                "-" if epsilon["bit"] is None else f"{epsilon['bit']}",
-                "-" if epsilon["user"] is None else f"{epsilon['user']}",
+                in_words(epsilon["bit"]),
+                in_words(epsilon["user"]),
                 "-" if epsilon["scope"] is None else epsilon["scope"],
             )
         )

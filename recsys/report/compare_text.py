@@ -69,14 +69,27 @@ def gap_lines(gaps: Sequence[Mapping[str, Any]]) -> list[str]:
     """One sentence for each gap, with the spread that it has to be seen against."""
     lines = []
     for gap in gaps:
-        line = f"{gap['model']} - {gap['other']} = {gap['gap']:+.4f}"
+        line = f"{gap['model']} over {gap['other']}: {gap['gap']:+.4f}"
         if gap["sd"] is None:
             line += " (one seed: no spread to compare it with)"
         else:
             than = "more" if gap["beyond_sd"] else "not more"
             line += f", {than} than the larger sd of the two, {gap['sd']:.4f}"
-        lines.append(f"{line}: {gap['tells']}")
+        lines.append(f"{line}; {gap['tells']}")
     return lines
+
+
+def gap_table(gaps: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
+    """Header and cells of the gaps."""
+    header = ("row", "over", "difference", "larger sd", "more than the sd", "what it tells")
+    beyond = {None: "-", True: "yes", False: "no"}
+    return header, [
+        (
+            *(gap["model"], gap["other"], f"{gap['gap']:+.4f}", auc(gap["sd"])),
+            *(beyond[gap["beyond_sd"]], gap["tells"]),
+        )
+        for gap in gaps
+    ]
 
 
 def auc(value: float | None) -> str:

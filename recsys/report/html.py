@@ -14,6 +14,9 @@ from mpc.core.errors import ParameterError
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """Content security policy: a browser refuses scripts and every request, whatever a page says."""
 
+_WIDE_LETTERS = 25
+"""Cells from which a column keeps some width on a narrow screen, where the table then scrolls."""
+
 _STYLE = """
 :root { color-scheme: light; --ink: #1b2530; --soft: #4d5965; --line: #d5dbe1; --tint: #f3f6f8;
   --link: #0b5a8a; }
@@ -41,14 +44,17 @@ a:focus-visible, summary:focus-visible, .scroll:focus-visible { outline: 3px sol
 table { border-collapse: collapse; font-size: .93rem; line-height: 1.4;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .4rem 1rem .4rem 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid var(--line); font-weight: 400; max-width: 34rem; min-width: 4rem; }
+  border-bottom: 1px solid var(--line); font-weight: 400; max-width: 34rem; min-width: 5rem; }
 th:last-child, td:last-child { padding-right: .3rem; }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
-th.right, td.right { text-align: right; white-space: nowrap; }
+th.right, td.right { text-align: right; min-width: 0; }
+td.right { white-space: nowrap; }
+th.wide, td.wide { min-width: 12rem; }
 .facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 9rem), 1fr));
   gap: .75rem; margin: 1rem 0; }
 .facts div { background: var(--tint); border: 1px solid var(--line); border-radius: .4rem;
-  padding: .6rem .8rem; display: flex; flex-direction: column; min-width: 0; }
+  padding: .6rem .8rem; display: flex; flex-direction: column;
+  justify-content: space-between; min-width: 0; }
 .facts dt { color: var(--soft); font-size: .87rem; line-height: 1.35; }
 .facts dd { margin: .15rem 0 0; font-size: 1.25rem; line-height: 1.3; font-weight: 600; }
 figure { margin: 1rem 0; max-width: 34rem; }
@@ -157,8 +163,11 @@ def table(
         if len(row) != len(header):
             raise ParameterError(f"a row of {len(row)} cells below a header of {len(header)}")
 
+    columns = zip(header, *rows, strict=True)
+    wide = [max(map(len, column)) >= _WIDE_LETTERS for column in columns]
+
     def cell(tag: str, scope: str, column: int, text: str) -> str:
-        align = ' class="right"' if column in right else ""
+        align = ' class="right"' if column in right else ' class="wide"' if wide[column] else ""
         return f"<{tag}{scope}{align}>{escape(text)}</{tag}>"
 
     head = "".join(cell("th", ' scope="col"', i, text) for i, text in enumerate(header))

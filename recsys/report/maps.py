@@ -198,30 +198,72 @@ def _points(
 
 def _highlight(axes: Axes, view: View, places: Places, colour: str) -> None:
     x, y = view.project(places.lat, places.lon)
+    if places.numbered:
+        _numbered(axes, view, places.label, (x, y), colour)
+        return
     axes.scatter(
-        x,
-        y,
-        s={"*": 320.0}.get(places.marker, 230.0 if places.numbered else 60.0),
+        *(x, y),
+        s=320 if places.marker == "*" else 60,
         color=colour,
         marker=places.marker,
         edgecolors="white",
         linewidths=1.2,
         label=places.label,
-        zorder=4 if places.numbered else 3,
+        zorder=3,
     )
-    if places.numbered:
-        for number in range(len(x), 0, -1):  # the first is on top
-            axes.annotate(
-                str(number),
-                (x[number - 1], y[number - 1]),
-                color="white",
-                fontsize=10 if number < 10 else 9,
-                fontweight="bold",
-                ha="center",
-                va="center_baseline",
-                zorder=5,
-                annotation_clip=True,
-            )
+
+
+def _numbered(axes: Axes, view: View, label: str, at: tuple[Floats, Floats], colour: str) -> None:
+    """Numbers in discs beside each other, with a line to the place of one that had to move."""
+    x, y = at
+    away_x, away_y = spread(x, y, 0.054 * view.width)
+    for number in range(len(x)):
+        if (away_x[number], away_y[number]) != (x[number], y[number]):
+            ends = [x[number], away_x[number]], [y[number], away_y[number]]
+            axes.plot(*ends, color=colour, linewidth=1, marker="o", markersize=3, zorder=4)
+    axes.scatter(
+        *(away_x, away_y),
+        s=230,
+        color=colour,
+        edgecolors="white",
+        linewidths=1.2,
+        label=label,
+        zorder=5,
+    )
+    for number, place in enumerate(zip(away_x, away_y, strict=True), start=1):
+        axes.annotate(
+            str(number),
+            place,
+            color="white",
+            fontsize=10 if number < 10 else 9,
+            fontweight="bold",
+            ha="center",
+            va="center_baseline",
+            zorder=6,
+            annotation_clip=True,
+        )
+
+
+def spread(x: Floats, y: Floats, apart: float) -> tuple[Floats, Floats]:
+    """Push points (n,) that are less than ``apart`` from each other away from each other.
+
+    Points that are far enough from all others stay. Equal points leave in directions of their own,
+    a golden angle from one to the next, so that the outcome has no chance in it.
+    """
+    place = x + 1j * y
+    number = np.arange(place.size)
+    turn = np.exp(1j * number * np.pi * (3 - np.sqrt(5)))
+    for _ in range(200):
+        gap = place[:, np.newaxis] - place
+        length = np.abs(gap)
+        np.fill_diagonal(length, np.inf)
+        if length.min(initial=np.inf) >= 0.999 * apart:
+            break
+        with np.errstate(invalid="ignore", divide="ignore"):
+            away = np.where(length > 1e-6 * apart, gap / length, turn[:, np.newaxis])
+        push = np.clip(apart - length, 0, None) / 2
+        place = place + (away * push).sum(axis=1)
+    return place.real, place.imag
 
 
 def _scale(axes: Axes, view: View) -> None:

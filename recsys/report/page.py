@@ -10,7 +10,10 @@ Leaks: the public page holds sums, counts and what the recommender knows anyway:
 
 import json
 
+import numpy as np
+
 from recsys.config import BY_ID
+from recsys.dynamic import VisitorCounts
 from recsys.recommender import Recommender
 from recsys.report import toml
 from recsys.report.charts import Series, bar_chart, line_chart
@@ -35,6 +38,8 @@ from recsys.report.users_page import users_page
 
 REPORT = "report.html"
 
+_LISTED = 10
+
 
 def write_report(run: RunFolder, model: Recommender, summary: Summary) -> None:
     """Put both pages into the run folder, and the public one's numbers and ledger as JSON."""
@@ -50,7 +55,7 @@ def public_page(model: Recommender, summary: Summary, settings: str) -> bytes:
     page = Page(f"{summary.title} on {row['data']}", f"{summary.ran}. Data: {summary.data}.")
     page.section("Result", f"{_sentence(summary.result())}", facts(_key_figures(summary)))
     if summary.notes:
-        page.section("Notes on the data", bullets([_sentence(note) for note in summary.notes]))
+        page.section("Notes on the data", bullets(summary.notes))
     page.section("Learning curve", *_learning(model, summary))
     page.section("Privacy", *_privacy(summary))
     page.section("Points of interest", *_pois(model))
@@ -85,7 +90,7 @@ def _key_figures(summary: Summary) -> list[tuple[str, str]]:
         ("test AUC, mean of users", shown_auc(row["auc_user_mean"])),
         ("best epoch", f"{row['best_epoch']} of {row['epochs']}"),
         ("time", f"{row['seconds']:,.1f} s"),
-        ("sent per user", "nothing" if sent is None else byte_size(sent)),
+        ("sent per user", _unsent(row["mode"]) if sent is None else byte_size(sent)),
     ]
     if epsilon["bit"] is not None:
         figures.append((f"epsilon per user-POI pair{nominal}", _epsilon(epsilon["bit"])))
@@ -182,7 +187,22 @@ def _pois(model: Recommender) -> list[str]:
         "the recommender estimates it from randomized bits. Standard error of each estimate: "
         f"{count.standard_error:,.2f}; an estimate may be negative."
     )
-    return [figure(drawing, caption, f"Map of {prepared.n_pois} POIs by estimated visitors")]
+    alt = f"Map of {prepared.n_pois} POIs by estimated visitors"
+    return [gallery(figure(drawing, caption, alt), _busiest(model, count))]
+
+
+def _busiest(model: Recommender, count: VisitorCounts) -> Html:
+    files = model.files
+    best = np.argsort(-count.estimate, kind="stable")[:_LISTED]
+    rows = [
+        (
+            files.poi_ids[poi],
+            files.category_of(int(poi)) or "unknown",
+            f"{count.estimate[poi]:,.1f}",
+        )
+        for poi in best
+    ]
+    return table(("highest estimates: POI", "category", _asked(count.name)), rows, right=(2,))
 
 
 def _asked(question: str) -> str:
@@ -213,6 +233,10 @@ def _time(summary: Summary) -> list[str]:
     total = f"{summary.costs.seconds:,.2f} seconds in all"
     drawing = figure(chart, f"Wall-clock time by step, {total}.", f"Seconds by step, {total}")
     return [gallery(drawing, table(*summary.time_table(), right=(1, 2)))]
+
+
+def _unsent(mode: str) -> str:
+    return "nothing" if mode == "central" else "not counted"
 
 
 def _epsilon(value: float | str) -> str:

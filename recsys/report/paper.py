@@ -72,9 +72,9 @@ REASONS = (
     "knows users alone predicts test labels backwards. Splitting first and drawing negatives "
     "inside each part gives such a model .5 exactly (--features user; --order literal shows the "
     "artefact).",
-    "In Table 5 PriRec is above FM, and here too where a user has few samples: nearest neighbours "
-    "share places, so their mixed models know the neighbourhood. With all of a user's visits, her "
-    "own model knows it without them.",
+    "Table 5's order, PriRec above FM, appears where users have few samples and visit what is "
+    "near: nearest neighbours share places, so their mixed models know the neighbourhood. With all "
+    "of a user's visits, her own model knows it without them.",
     "Here S_if is not 1, under which training diverges; half of each mix is the user's own model.",
 )
 """Why the figures differ, each with the option that shows it where there is one."""

@@ -19,6 +19,7 @@ from recsys.report.maps import Places, View, point_map
 Floats = NDArray[np.float64]
 
 LISTED = 10
+_QUANTILES = {"least": 0.0, "1st quartile": 0.25, "median": 0.5, "3rd quartile": 0.75, "most": 1.0}
 MOST_EDGES = 40_000
 """Edges that a map shows at most; more would hide each other and take minutes to draw."""
 
@@ -148,12 +149,15 @@ def _network(model: Recommender, lat: Floats, lon: Floats) -> list[str]:
     if not network.size:
         return ["No neighbours were asked for: every user keeps her own model."]
     found = network_figures(network, lat, lon)
-    rows = [("how many users name a user as neighbour", *_quartiles(found.named, "{:,.0f}"))]
+    columns = [("users who name her", _quantiles(found.named, "{:,.0f}"))]
     geographic = model.config.network == "geographic"
     if geographic:
-        rows.append(("km from home to a neighbour's home", *_quartiles(found.km, "{:,.2f}")))
-    header = ("per user or edge", "least", "1st quartile", "median", "3rd quartile", "most")
-    numbers = table(header, rows, right=(1, 2, 3, 4, 5))
+        columns.append(("km to a neighbour's home", _quantiles(found.km, "{:,.2f}")))
+    numbers = table(
+        ("quantile", *(name for name, _ in columns)),
+        list(zip(_QUANTILES, *(values for _, values in columns), strict=True)),
+        right=(1, 2),
+    )
     size = facts(
         [
             ("users", f"{network.neighbours.shape[0]:,}"),
@@ -163,7 +167,7 @@ def _network(model: Recommender, lat: Floats, lon: Floats) -> list[str]:
     )
     if not geographic:
         return ["Neighbours were drawn at random, so no home was used.", size, numbers]
-    return [size, _network_map(network, lat, lon), numbers]
+    return [size, gallery(_network_map(network, lat, lon), numbers)]
 
 
 def _network_map(network: UserNetwork, lat: Floats, lon: Floats) -> Html:
@@ -182,5 +186,5 @@ def _network_map(network: UserNetwork, lat: Floats, lon: Floats) -> Html:
     return figure(drawing, caption, f"Map of {users} homes and the network between them")
 
 
-def _quartiles(values: NDArray[np.float64] | NDArray[np.int64], form: str) -> list[str]:
-    return [form.format(value) for value in np.quantile(values, (0, 0.25, 0.5, 0.75, 1))]
+def _quantiles(values: NDArray[np.float64] | NDArray[np.int64], form: str) -> list[str]:
+    return [form.format(value) for value in np.quantile(values, list(_QUANTILES.values()))]

@@ -170,7 +170,7 @@ def spu(*, wrong: bool) -> Modules:
 
 
 def flower(*, wrong: bool) -> Modules:
-    """Wrong are all three: masks of zeros, rounding to the nearest, keys that two ends disagree on."""
+    """Wrong is everything: masks of zeros, rounding to the nearest, keys that no two ends share."""
 
     def mask(seed: bytes, bound: int, shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
         prg = Prg(hashlib.sha256(seed).digest())

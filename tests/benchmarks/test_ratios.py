@@ -122,7 +122,7 @@ def test_a_wrong_argument_is_refused_in_one_sentence(
 
 
 class Builder:
-    """Stands in for the environments: remembers what was asked for, and cannot build ``missing``."""
+    """Stands in for the environments: remembers what it was asked for, cannot build ``missing``."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, tuple[str, ...]]] = []

@@ -138,8 +138,8 @@ def test_a_description(tmp_path: Path) -> None:
         "three_quarters": 1.5,
         "max": 2.0,
     }
-    # User a lives half-way between x and y, user b at x: 55.6, 55.6 and 0 km.
-    assert told["median_km_from_home"] == pytest.approx(55.597, abs=1e-3)
+    # Without x user a lives at y, and at x without y; user b has no home without x.
+    assert told["median_km_from_home"] == pytest.approx(111.195, abs=1e-3)
 
 
 def test_a_description_of_the_city_uses_its_homes() -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -70,15 +69,17 @@ def test_settings_are_chosen_by_validation(result: dict[str, Any]) -> None:
 
 def test_a_search_cannot_see_the_test_part() -> None:
     """Its trainings end without any figure of the test part; a search that had one is caught."""
-    config = Plan(CITY, base(), rows=("prirec",)).config(VARIANTS["prirec"], 0)
+    plan = Plan(CITY, base(), rows=("prirec",))
+
+    def asked(settings: Settings) -> Job:
+        return Job(CITY, plan.config(VARIANTS["prirec"], 0, settings), "validation")
 
     def honest(settings: Settings) -> float | None:
-        outcome = run(Job(CITY, replace(config, **settings), "validation"))
-        area: float | None = outcome["validation_auc"]
+        area: float | None = run(asked(settings))["validation_auc"]
         return area
 
     def dishonest(settings: Settings) -> float | None:
-        area: float | None = run(Job(CITY, replace(config, **settings), "validation"))["auc"]
+        area: float | None = run(asked(settings))["auc"]
         return area
 
     assert search(honest, 1).auc is not None
@@ -99,7 +100,7 @@ def test_figures_are_those_of_single_trainings(result: dict[str, Any]) -> None:
 
 
 def test_gaps_are_compared_with_the_larger_spread() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"model": "prirec", "auc": 0.75, "auc_sd": 0.01},
         {"model": "fm", "auc": 0.72, "auc_sd": 0.04},
         {"model": "prirec-random", "auc": 0.70, "auc_sd": 0.02},
