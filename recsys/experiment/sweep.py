@@ -113,9 +113,9 @@ class Plan:
         variant = find_variant(row)
         values = {**self.base, **variant.settings, "seed": seed}
         data = self.data or CITY
-        if self.kind == "iterations":
-            values["patience"] = values["epochs"]
-        elif self.kind == "size":
+        if self.kind in ("iterations", "size"):
+            values["patience"] = values["epochs"]  # every point has as many epochs
+        if self.kind == "size":
             data = f"{CITY}:{value}x{self.pois},pois_per_user={POIS_PER_USER!r},seed={seed}"
         elif value is not None:
             values[self.shape.setting] = value
