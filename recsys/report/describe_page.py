@@ -113,7 +113,8 @@ def _probability(far: Mapping[str, Any]) -> str:
     )
     caption = (
         "How probable it is that a user has visited a POI at that distance: Figure 4 of the "
-        "PriRec paper for this set. Each point stands for the distances from the point before."
+        "PriRec paper for this set. A point is drawn at the far end of its band; the table below has "
+        "the bands."
     )
     alt = ", ".join(f"{_span(band)}: {_percent(band['probability'])}" for band in bands)
     return figure(svg, caption, f"Probability of a visit by distance. {alt}")
@@ -136,8 +137,9 @@ def _laws(survey: Survey) -> str:
     )
     caption = (
         "How far from home visited POIs lie, and POIs drawn by chance from the same homes: evenly "
-        "from the catalogue (random), or in proportion to their visitors (popular). The gap "
-        "between the lines is what distance explains. Less than 10 m is drawn as 10 m."
+        "from the catalogue (random), or in proportion to their visitors (popular). "
+        "Where the line of the visits is the higher one, users stayed nearer than chance would "
+        "have sent them. Less than 10 m is drawn as 10 m."
     )
     return figure(svg, caption, "Cumulative shares of distances from home")
 

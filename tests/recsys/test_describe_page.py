@@ -54,7 +54,7 @@ class Tags(HTMLParser):
         self.attributes += [(name, value or "") for name, value in attrs]
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self.text += f"{data} "  # cells stay apart
 
 
 def words(text: str) -> str:
@@ -171,9 +171,11 @@ def test_small_sets_have_a_page_too(data: CheckIns) -> None:
 
 
 def test_an_empty_set_has_a_page_too() -> None:
-    data = replace(few([0], [0], lon=[0]), users=np.empty(0, np.int32), pois=np.empty(0, np.int32))
-    text = words(page(replace(data, counts=np.empty(0, np.int64))))
-    assert "There are no visits." in text
+    nothing = np.empty(0, dtype=np.int32)
+    data = replace(
+        few([0], [0], lon=[0]), users=nothing, pois=nothing, counts=nothing.astype(np.int64)
+    )
+    assert "There are no visits." in words(page(data))
 
 
 def test_a_place_without_distance_is_drawn_at_ten_metres() -> None:
