@@ -26,7 +26,8 @@ def main(count: int, parties: int) -> None:
         return shares
 
     def check(shares: Sequence[Any]) -> bool:
-        fresh = shares[0].share_chunks != share()[0].share_chunks
+        again = zip(shares, share(), strict=True)
+        fresh = all(one.share_chunks != other.share_chunks for one, other in again)
         return len(shares) == parties and fresh and np.array_equal(io.reconstruct(shares), x)
 
     one_round(share, operations=count, check=check)

@@ -110,7 +110,6 @@ def _tag(tag: str, used: set[str], prefix: str) -> str:
     tag = re.sub(r' id="([^"]*)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", tag)
     tag = re.sub(r'(href="|url\()#', rf"\1#{prefix}", tag)
     if tag.startswith("<svg"):
-        box = re.search(r'viewBox="[^"]*"', tag)
-        assert box, "matplotlib writes a viewBox"
-        return f'<svg {box[0]} style="stroke-linejoin: round; stroke-linecap: butt">'
+        box = "".join(re.findall(r'viewBox="[^"]*"', tag))
+        return f'<svg {box} style="stroke-linejoin: round; stroke-linecap: butt">'
     return tag

@@ -19,7 +19,9 @@ from benchmarks.rows import ldp as ldp_rows
 from benchmarks.rows import mpc as mpc_rows
 from benchmarks.rows import secagg as secagg_rows
 from mpc.core.keys import KeyPair
+from mpc.core.prg import Prg
 from mpc.core.ring import Ring, RingArray
+from mpc.core.rng import SYSTEM_RNG
 from mpc.core.samplers import bernoulli
 
 README = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
@@ -39,6 +41,21 @@ def _in_the_clear(x: RingArray, n: int, ring: Ring) -> RingArray:
     return shares
 
 
+def _one_mask(x: RingArray, n: int, ring: Ring) -> RingArray:
+    """Hides x from each holder alone, but two of the n shares open it."""
+    shares = _in_the_clear(x, n, ring)
+    shares[0] = ring.random(x.shape, SYSTEM_RNG)
+    shares[-1] = ring.sub(x, shares[0])
+    return shares
+
+
+class _KeylessPrg(Prg):
+    """A generator that expands every key into the same masks."""
+
+    def __init__(self, seed: bytes, offset: int = 0) -> None:
+        super().__init__(bytes(len(seed)), offset)
+
+
 def _own_key(keys: KeyPair, *_: object) -> bytes:
     return keys.private_bytes()
 
@@ -52,7 +69,7 @@ SHARE: Patch = (mpc_rows, "share", _in_the_clear)
 PADS: Patch = (secagg_rows, "add_pads", lambda out, streams, ring: None)
 COINS: Patch = (ldp.randomized_response, "bernoulli", _tenth_too_rare)
 
-# For each row a fault of ours that its check must see.
+# For each row a fault of ours that its check must see; MORE_FAULTS are subtler ones.
 FAULTS: dict[str, Patch] = {
     "mpc.secure_sum_n30_d7_u32.of_keystream": SUM,
     "mpc.secure_sum_n10_d90_u32.of_keystream": SUM,
@@ -71,6 +88,13 @@ FAULTS: dict[str, Patch] = {
     "ldp.rr.vs_multi_freq_ldpy": COINS,
     "ldp.rr.vs_pure_ldp": COINS,
     "ldp.rr.vs_opendp": COINS,
+}
+
+MORE_FAULTS: dict[str, Patch] = {
+    "mpc.share_n3.vs_mpyc": (mpc_rows, "share", _one_mask),
+    "mpc.share_n3.vs_spu": (mpc_rows, "share", _one_mask),
+    "secagg.mask_1e5_u32.of_keystream": (secagg_rows, "Prg", _KeylessPrg),
+    "secagg.mask_1e5_u32.vs_flower": (secagg_rows, "Prg", _KeylessPrg),
 }
 
 
@@ -138,3 +162,13 @@ def test_the_check_takes_our_result_and_refuses_a_wrong_one(
     assert case.check()
     monkeypatch.setattr(*FAULTS[row.name])
     assert not case.check()
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize("name", MORE_FAULTS)
+def test_a_check_sees_a_result_that_adds_up_and_hides_too_little(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row,) = (row for row in CORE if row.name == name)
+    monkeypatch.setattr(*MORE_FAULTS[name])
+    assert not row.make().check()

@@ -93,16 +93,15 @@ def test_on_california_both_gaps_are_above_a_tenth(data: str) -> None:
 
 
 @pytest.mark.parametrize("data", sets(TOKYO))
-@pytest.mark.parametrize(("order", "low", "high"), [("sound", 0.49, 0.51), ("literal", 0.0, 0.5)])
+@pytest.mark.parametrize(("order", "low", "high"), [("sound", 0.49, 0.51), ("literal", 0.0, 0.49)])
 def test_users_alone_are_chance_unless_negatives_come_before_the_split(
     data: str, order: Literal["sound", "literal"], low: float, high: float
 ) -> None:
+    """PriRec has a model of each user, which learns her rate of positives; FM has none."""
     prepare = PrepareConfig(max_positives=5, order=order)
-    rows = ("fm", "prirec-n0")
+    rows = ("prirec-", "prirec", "prirec-n0")
     areas, _ = compared(data, rows, trials=0, features="user", epochs=5, prepare=prepare)
     assert all(low <= areas[row] <= high for row in rows)
-    if order == "literal":
-        assert max(areas.values()) < 0.5
 
 
 @pytest.mark.parametrize("data", sets(TOKYO, CALIFORNIA))
