@@ -218,16 +218,21 @@ def _check_growth(before: fm.Floats, after: fm.Floats) -> None:
         )
 
 
+def check_neighbours(config: TrainConfig, neighbours: int) -> None:
+    """Refuse a secure sum over so few neighbours that one of them opens another's model."""
+    if config.mode == "protocol" and 0 < neighbours < MIN_NEIGHBOURS:
+        raise PrivacyRefusal(
+            f"{neighbours} neighbours: a sum of fewer than {MIN_NEIGHBOURS} models opens one of "
+            "them to a single colluding neighbour",
+            remedy=f"--neighbours {MIN_NEIGHBOURS} or more, --neighbours 0, or --mode simulate",
+        )
+
+
 def check_privacy(
     config: TrainConfig, network: UserNetwork, cohorts: list[NDArray[np.int32]]
 ) -> None:
     """Refuse what would open a single user's model or gradient."""
-    if config.mode == "protocol" and 0 < network.size < MIN_NEIGHBOURS:
-        raise PrivacyRefusal(
-            f"{network.size} neighbours: a sum of fewer than {MIN_NEIGHBOURS} models opens one of "
-            "them to a single colluding neighbour",
-            remedy=f"--neighbours {MIN_NEIGHBOURS} or more, --neighbours 0, or --mode simulate",
-        )
+    check_neighbours(config, network.size)
     smallest = min(members.size for members in cohorts)
     if config.mode != "float" and smallest < config.min_cohort:
         raise PrivacyRefusal(

@@ -7,12 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from recsys.cli.console import Console
-from recsys.cli.experiments import Progress, bench, count_workers, effective, new_folder, opened
+from recsys.cli.experiments import (
+    DIGEST,
+    Progress,
+    bench,
+    check_data,
+    count_workers,
+    effective,
+    new_folder,
+    opened,
+)
 from recsys.cli.settings import Settings
 from recsys.data.catalogue import find
 from recsys.experiment.compare import Plan, compare
 from recsys.experiment.folder import ExperimentFolder
 from recsys.experiment.job import Job
+from recsys.experiment.source import checkins_digest
 from recsys.report.compare_page import comparison_page
 from recsys.report.compare_text import comparison_lines
 from recsys.variants import VARIANTS
@@ -34,11 +44,12 @@ def start_comparison(
 ) -> None:
     """Compare anew in ``out``, by default a new folder below runs/."""
     count = count_workers(workers)
-    name = find(settings.data).load().name  # a mistake in the data is told before a folder is made
+    checkins = find(settings.data).load()  # a mistake in the data is told before a folder is made
     base = replace(settings.train, mode=mode).to_dict()
     plan = Plan(settings.data, _shared(base), rows, seeds, trials)
-    folder = out or new_folder(f"{KIND}-{name}")
-    with opened(KIND, folder, _stored(plan), force=force) as experiment:
+    folder = out or new_folder(f"{KIND}-{checkins.name}")
+    stored = {**_stored(plan), DIGEST: checkins_digest(checkins)}
+    with opened(KIND, folder, stored, force=force) as experiment:
         shared = Settings(settings.data, replace(settings.train, mode=mode))
         text = effective(shared, models=",".join(rows), seeds=seeds, trials=trials)
         experiment.write_public("config.toml", text)
@@ -49,13 +60,14 @@ def continue_comparison(folder: Path, workers: int | None, console: Console) -> 
     """Go on with the comparison in ``folder``, under its own plan."""
     count = count_workers(workers)
     with opened(KIND, folder, None, force=False) as experiment:
+        plan = _plan(experiment.plan)
+        check_data(experiment.plan)
         console.note(f"{experiment.done} trainings of {folder} are done")
-        _compare(_plan(experiment.plan), experiment, count, console)
+        _compare(plan, experiment, count, console)
 
 
 def _compare(plan: Plan, experiment: ExperimentFolder, workers: int, console: Console) -> None:
-    expected = len(plan.rows) * (plan.trials + plan.seeds)
-    with bench(experiment, workers, Progress(console, expected, _label)) as trainings:
+    with bench(experiment, workers, Progress(console, plan.trainings, _label)) as trainings:
         result = compare(plan, trainings)
     result["out"] = str(experiment.path)
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"

@@ -13,7 +13,7 @@ import click
 import typer
 
 from mpc.core.checks import integer
-from mpc.core.errors import ParameterError
+from mpc.core.errors import ParameterError, ToolkitError
 from recsys.cli.console import Console
 from recsys.cli.failures import InterruptedRunError
 from recsys.cli.settings import PREFIX, Settings, given_options
@@ -21,11 +21,15 @@ from recsys.experiment.bench import Bench
 from recsys.experiment.folder import ExperimentFolder
 from recsys.experiment.job import Job, Outcome
 from recsys.experiment.pool import open_pool
+from recsys.experiment.source import check_source
 from recsys.report import toml
 from recsys.report.ledger import shown
 from recsys.report.table import byte_size
 
 MAX_WORKERS = 256
+
+DIGEST = "data_digest"
+"""Field of a plan: the SHA-256 of its check-ins, absent where it makes them itself."""
 
 Seeds = Annotated[
     int | None, typer.Option(help="Seeds 0 to N-1, each a split of its own. [3]", metavar="N")
@@ -72,6 +76,7 @@ def opened(
 ) -> Iterator[ExperimentFolder]:
     """The experiment in ``folder``; Ctrl-C and SIGTERM say how to go on with it.
 
+    A new one that fails before its first training is done leaves no folder behind.
     Raises ParameterError if it holds an experiment of another command.
     """
     with ExperimentFolder(folder, plan=plan, force=force) as experiment:
@@ -83,9 +88,19 @@ def opened(
             )
         try:
             yield experiment
+        except ToolkitError:
+            if plan is not None and not experiment.done:
+                experiment.discard()
+            raise
         except KeyboardInterrupt:
-            done = f"{experiment.done} trainings are kept"
-            raise InterruptedRunError(command, experiment.path, done) from None
+            kept = "1 training is" if experiment.done == 1 else f"{experiment.done} trainings are"
+            raise InterruptedRunError(command, experiment.path, f"{kept} kept") from None
+
+
+def check_data(plan: Mapping[str, Any]) -> None:
+    """DataError unless the check-ins of an experiment's plan are still those that it began with."""
+    if DIGEST in plan:
+        check_source(plan["data"], plan[DIGEST])
 
 
 @contextmanager
@@ -126,21 +141,27 @@ class Progress:
         self._expected = expected
         self._label = label
         self._done = 0
+        self._best: dict[str, float] = {}
         self._start = time.monotonic()
 
     def __call__(self, job: Job, outcome: Outcome) -> None:
         """Tell of ``job``, which is done."""
         self._done += 1
+        label = self._label(job)
         parts = [
             f"{self._done:3d}/{self._expected}",
             f"{time.monotonic() - self._start:5.0f} s",
-            self._label(job),
+            label,
         ]
         if outcome["diverged"]:
             parts.append("diverged")
         for name, text in (("validation_auc", "validation AUC"), ("auc", "test AUC")):
             if outcome.get(name) is not None:
                 parts.append(f"{text} {outcome[name]:.4f}")
+        if job.wanted == "validation" and outcome["validation_auc"] is not None:
+            best = max(outcome["validation_auc"], self._best.get(label, 0.0))
+            self._best[label] = best
+            parts.append(f"best {best:.4f}")
         if outcome.get("loss") is not None:
             parts.append(f"loss {outcome['loss']:.4f}")
         if outcome.get("bytes_per_user"):

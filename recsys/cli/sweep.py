@@ -20,7 +20,7 @@ Examples:
   privrec sweep neighbours
   privrec sweep epsilon --data foursquare-tokyo --max-positives 5 --seeds 3
   privrec sweep iterations --epochs 60 --out loss
-  privrec sweep size --values 2000,4000,8000,16000 --pois 10000 --epochs 3
+  privrec sweep size --users 16000 --pois 10000 --epochs 3
   privrec sweep --resume loss
 """
 
@@ -45,6 +45,14 @@ def sweep(
     pois: Annotated[
         int | None,
         typer.Option(help="POIs of the cities of a sweep over size. [4000]", metavar="N"),
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(
+            help="Users of the largest city of a sweep over size; the others have 1/16, 1/8, 1/4 "
+            "and 1/2 of them. [8000]",
+            metavar="N",
+        ),
     ] = None,
     workers: Annotated[
         int | None,
@@ -99,8 +107,9 @@ def sweep(
 
     iterations: training and test loss by epoch. neighbours: test AUC by N; N = 1 and 2 protect
     nobody, are simulated only and marked. epsilon: test AUC by epsilon, the price of privacy.
-    size: time of training by number of samples, on synthetic cities of that many users (--values)
-    and --pois POIs, each in a process of its own, one after the other.
+    size: time of training by number of samples, on synthetic cities of up to --users users (or of
+    --values) and --pois POIs, each in a process of its own, one after the other. The paper's
+    largest has 85,466 users and 118,598 POIs.
 
     Other settings are the models' own. All coins come from seeds, so the trainings have no privacy;
     epsilon is nominal. Ctrl-C keeps the trainings that are done; --resume goes on.
@@ -119,8 +128,11 @@ def sweep(
     for name in ("model", "seed"):
         if name in named:
             raise click.UsageError(f"{name} has no meaning in a sweep", ctx)
-    if kind != "size" and pois is not None:
-        raise click.UsageError("--pois has a meaning in a sweep over size alone", ctx)
+    for option, given in (("pois", pois), ("users", users)):
+        if kind != "size" and given is not None:
+            raise click.UsageError(f"--{option} has a meaning in a sweep over size alone", ctx)
+    if users is not None and values is not None:
+        raise click.UsageError("--users has no meaning beside --values, which names them all", ctx)
     if kind == "size" and "data" in named:
         raise click.UsageError(
             "--data has no meaning in a sweep over size, which makes cities of its own", ctx
@@ -130,6 +142,7 @@ def sweep(
         named,
         kind=kind,
         values=_numbers(ctx, values),
+        users=users,
         seeds=1 if seeds is None else seeds,
         pois=pois,
         workers=workers,

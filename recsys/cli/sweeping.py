@@ -7,13 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from recsys.cli.console import Console
-from recsys.cli.experiments import Progress, bench, count_workers, effective, new_folder, opened
+from recsys.cli.experiments import (
+    DIGEST,
+    Progress,
+    bench,
+    check_data,
+    count_workers,
+    effective,
+    new_folder,
+    opened,
+)
 from recsys.cli.settings import Settings
 from recsys.config import TrainConfig
 from recsys.data.catalogue import find
 from recsys.experiment.folder import ExperimentFolder
 from recsys.experiment.job import Job
-from recsys.experiment.sweep import POIS, Plan, sweep
+from recsys.experiment.source import checkins_digest
+from recsys.experiment.sweep import POIS, Plan, sizes, sweep
 from recsys.report.sweep_page import sweep_page
 from recsys.report.sweep_text import sweep_lines
 
@@ -30,6 +40,7 @@ def start_sweep(
     *,
     kind: str,
     values: tuple[int | float, ...],
+    users: int | None,
     seeds: int,
     pois: int | None,
     workers: int | None,
@@ -43,18 +54,19 @@ def start_sweep(
     """
     count = _workers(kind, workers)
     train = _own_defaults(settings.train, named, kind)
-    if kind != "size":
-        find(settings.data).load()  # a mistake in the data is told before a folder is made
     plan = Plan(
         kind,
         None if kind == "size" else settings.data,
         {n: value for n, value in train.to_dict().items() if n not in ("model", "seed")},
-        values,
+        values if users is None else sizes(users),
         seeds,
         POIS if pois is None else pois,
     )
     folder = out or new_folder(f"{KIND}-{kind}")
-    with opened(KIND, folder, _stored(plan), force=force) as experiment:
+    stored = _stored(plan)
+    if plan.data is not None:  # a mistake in the data is told before a folder is made
+        stored[DIGEST] = checkins_digest(find(plan.data).load())
+    with opened(KIND, folder, stored, force=force) as experiment:
         text = effective(Settings(settings.data, train), kind=kind, values=plan.values, seeds=seeds)
         experiment.write_public("config.toml", text)
         _sweep(plan, experiment, count, console)
@@ -64,6 +76,7 @@ def continue_sweep(folder: Path, workers: int | None, console: Console) -> None:
     """Go on with the sweep in ``folder``, under its own plan."""
     with opened(KIND, folder, None, force=False) as experiment:
         plan = _plan(experiment.plan)
+        check_data(experiment.plan)
         console.note(f"{experiment.done} trainings of {folder} are done")
         _sweep(plan, experiment, _workers(plan.kind, workers), console)
 

@@ -10,6 +10,8 @@ from recsys.experiment.folder import ExperimentFolder
 from recsys.experiment.job import Job, Outcome
 
 T = TypeVar("T")
+
+_MOST_WAITING = 64  # threads that wait for trainings; more tasks than that take turns
 Told = Callable[[Job, Outcome], None]
 
 
@@ -54,7 +56,7 @@ class Bench:
 
         An error of one, or Ctrl-C, ends the trainings of all and is raised.
         """
-        with ThreadPoolExecutor(max(1, len(tasks))) as threads:
+        with ThreadPoolExecutor(min(max(1, len(tasks)), _MOST_WAITING)) as threads:
             waiting = [threads.submit(task) for task in tasks]
             try:
                 done, _ = wait(waiting, return_when=FIRST_EXCEPTION)

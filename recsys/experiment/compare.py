@@ -14,9 +14,9 @@ from mpc.core.errors import ParameterError
 from recsys.config import BY_ID, TrainConfig
 from recsys.errors import DivergenceError
 from recsys.experiment.bench import Bench
-from recsys.experiment.job import Job, Outcome
-from recsys.experiment.statistics import digest_of, mean, sd
-from recsys.search import Found, Settings, search
+from recsys.experiment.job import Job, Outcome, check_job
+from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
+from recsys.search import ENOUGH, Found, Settings, search
 from recsys.variants import VARIANTS, Variant, find_variant
 
 GAPS = (
@@ -29,7 +29,8 @@ GAPS = (
 )
 """(row, other row, what their difference tells)."""
 
-MAX_SEEDS = 1000
+NO_EPSILON = dict.fromkeys(("headline", "bit", "user", "rounds", "scope")) | {"note": "no model"}
+"""The epsilon of a row without any model."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,12 @@ class Plan:
             raise ParameterError(f"models must be named once each, got {', '.join(self.rows)!r}")
         object.__setattr__(self, "variants", tuple(find_variant(name) for name in self.rows))
         for variant in self.variants:
-            self.config(variant, 0)  # refuses now what would fail after an hour
+            check_job(Job(self.data, self.config(variant, 0)))
+
+    @property
+    def trainings(self) -> int:
+        """How many trainings the whole comparison takes."""
+        return len(self.rows) * (min(self.trials, ENOUGH) + self.seeds)
 
     def config(
         self, variant: Variant, seed: int, found: Settings | None = None, mode: str | None = None
@@ -74,38 +80,50 @@ class Plan:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: what the search found, and the outcome of each seed."""
+    """One row: what the search found, and the outcome of each seed, diverged ones too."""
 
     variant: Variant
     found: Found | None
     outcomes: tuple[Outcome, ...]
 
+    @property
+    def diverged(self) -> list[int]:
+        """The seeds under which training diverged."""
+        return [seed for seed, outcome in enumerate(self.outcomes) if outcome["diverged"]]
+
+    @property
+    def sound(self) -> Outcome:
+        """The first outcome that did not diverge, empty if all did."""
+        return next((outcome for outcome in self.outcomes if not outcome["diverged"]), {})
+
     def to_dict(self) -> dict[str, Any]:
-        """The row that ``--json`` prints; figures of several seeds are means."""
-        first = self.outcomes[0]
-        areas = [outcome["auc"] for outcome in self.outcomes]
+        """The row that ``--json`` prints; figures of several seeds are means.
+
+        A mean is None where a seed has no figure: a row that diverged under one of them has no AUC.
+        """
+        first = self.sound
+        spread: dict[str, float | None] = {}
+        for name in ("auc", "auc_user_mean", "validation_auc", "seconds", "bytes_per_user"):
+            figures = [outcome.get(name) for outcome in self.outcomes]
+            spread |= {name: mean(figures), f"{name}_sd": sd(figures)}
         return {
             "model": self.variant.name,
             "title": self.variant.title,
-            "auc": mean(areas),
-            "auc_sd": sd(areas),
-            "auc_user_mean": mean([outcome["auc_user_mean"] for outcome in self.outcomes]),
-            "validation_auc": mean([outcome["validation_auc"] for outcome in self.outcomes]),
-            "seconds": mean([outcome["seconds"] for outcome in self.outcomes]),
-            "bytes_per_user": mean([outcome["bytes_per_user"] for outcome in self.outcomes]),
-            "epsilon": first["epsilon"],
-            "mode": first["mode"],
-            "features": first["features"],
+            **spread,
+            "epsilon": first.get("epsilon", NO_EPSILON),
+            "mode": first.get("mode"),
+            "features": first.get("features"),
+            "diverged": self.diverged,
             "settings": None if self.found is None else self.found.settings,
             "trials": [] if self.found is None else trials(self.found),
             "seeds": [
                 {
                     "seed": seed,
                     **{
-                        name: outcome[name]
+                        name: outcome.get(name)
                         for name in (
-                            *("auc", "validation_auc", "epochs", "best_epoch"),
-                            *("model_digest", "clipped", "history"),
+                            *("auc", "validation_auc", "seconds", "epochs", "best_epoch"),
+                            *("model_digest", "clipped", "diverged", "history"),
                         )
                     },
                 }
@@ -117,10 +135,18 @@ class Row:
 def compare(plan: Plan, bench: Bench) -> dict[str, Any]:
     """Search and test every row, all rows at once as far as the bench has workers.
 
-    Raises DivergenceError where a row's chosen settings diverge under one of the seeds.
+    A row whose chosen settings diverge under one of the seeds has no AUC and says so.
+    Raises DivergenceError if that goes for every row.
     """
     rows = bench.together([partial(_row, plan, variant, bench) for variant in plan.variants])
-    first = rows[0].outcomes[0]
+    if all(row.diverged for row in rows):
+        row = rows[0]
+        seed = row.diverged[0]
+        raise DivergenceError(
+            f"{row.variant.name} diverged under seed {seed}: {row.outcomes[seed]['diverged']}",
+            remedy="give it more --trials, or a lower --learning-rate",
+        )
+    first = next(row for row in rows if not row.diverged).sound
     shown = [row.to_dict() for row in rows]
     return {
         "data": {
@@ -131,7 +157,7 @@ def compare(plan: Plan, bench: Bench) -> dict[str, Any]:
             )
         },
         "seeds": plan.seeds,
-        "trials": plan.trials,
+        "trials": min(plan.trials, ENOUGH),
         "rows": shown,
         "gaps": gaps(shown),
         "result_digest": digest_of(
@@ -158,16 +184,8 @@ def _row(plan: Plan, variant: Variant, bench: Bench) -> Row:
 
         found = search(trial, plan.trials)
     best = None if found is None else found.settings
-    outcomes = []
-    for seed in range(plan.seeds):
-        outcome = bench.run(Job(plan.data, plan.config(variant, seed, best)))
-        if outcome["diverged"]:
-            raise DivergenceError(
-                f"{variant.name} diverged under seed {seed}: {outcome['diverged']}",
-                remedy="give it more --trials, or a lower --learning-rate",
-            )
-        outcomes.append(outcome)
-    return Row(variant, found, tuple(outcomes))
+    jobs = [Job(plan.data, plan.config(variant, seed, best)) for seed in range(plan.seeds)]
+    return Row(variant, found, tuple(bench.run(job) for job in jobs))
 
 
 def trials(found: Found) -> list[dict[str, Any]]:
@@ -179,7 +197,7 @@ def gaps(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The differences of ``GAPS`` whose rows are there, in test AUC.
 
     sd: the larger standard deviation of the two rows over the seeds, None for a single seed.
-    beyond_sd: whether the difference is larger than that.
+    beyond_sd: whether the row is above the other by more than that.
     """
     by_name = {row["model"]: row for row in rows}
     found = []

@@ -10,6 +10,7 @@ Model: the process may be killed at any instant; trainings that were not done ar
 Leaks: nothing but figures over all users of seeded runs, which have no privacy to lose.
 """
 
+import contextlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -42,15 +43,26 @@ class ExperimentFolder:
         self.path = Path(folder)
         if not force:
             _check_free(self.path, new=plan is not None)
+        self._made = [part for part in (self.path, *self.path.parents) if not part.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(self.path)
         try:
             if plan is not None:
                 self._start(plan, force=force)
             self.plan: dict[str, Any] = _read(self.path / _PLAN)
+            for leftover in self._jobs.glob(".*.tmp"):  # of a killed process
+                leftover.unlink()
         except BaseException:
             self.close()
             raise
+
+    def discard(self) -> None:
+        """Delete the experiment, outcomes too, and the folders that were made for it."""
+        self._clear()
+        (self.path / LOCK).unlink(missing_ok=True)
+        for folder in (self._jobs, self._jobs.parent, *self._made):
+            with contextlib.suppress(OSError):  # not empty: others' files stay
+                folder.rmdir()
 
     def close(self) -> None:
         """Release the lock."""
@@ -90,13 +102,16 @@ class ExperimentFolder:
 
     def _start(self, plan: Mapping[str, Any], *, force: bool) -> None:
         if force and holds_experiment(self.path):
-            kind = str(_read(self.path / _PLAN).get("kind"))
-            (self.path / _PLAN).unlink()  # first: without it there is no experiment
-            shutil.rmtree(self._jobs, ignore_errors=True)
-            for name in (f"{kind}.json", "report.html", "config.toml"):
-                (self.path / "public" / name).unlink(missing_ok=True)
+            self._clear()
         self._jobs.mkdir(parents=True, exist_ok=True)
         self.write_public("plan.json", _json({"format": FORMAT, **plan}))
+
+    def _clear(self) -> None:
+        kind = str(_read(self.path / _PLAN).get("kind"))
+        (self.path / _PLAN).unlink()  # first: without it there is no experiment
+        shutil.rmtree(self._jobs, ignore_errors=True)
+        for name in (f"{kind}.json", "report.html", "config.toml"):
+            (self.path / "public" / name).unlink(missing_ok=True)
 
 
 def holds_experiment(folder: Path) -> bool:

@@ -21,6 +21,7 @@ from recsys.data.features import FeatureTable
 from recsys.data.prepare import PrepareConfig, Prepared, prepare
 from recsys.errors import DivergenceError
 from recsys.models import fm
+from recsys.prirec import PriRec, check_neighbours
 from recsys.profiles import user_profiles
 from recsys.recommender import Recommender
 from recsys.registry import recommender_class
@@ -61,18 +62,30 @@ class Job:
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
+def check_job(job: Job) -> None:
+    """Refuse now what would be refused when its turn comes, as far as settings alone tell.
+
+    Raises ParameterError, DataError and PrivacyRefusal.
+    """
+    _ = job.seed
+    find(job.data)
+    if job.config.model in PriRec.models:
+        check_neighbours(job.config, job.config.neighbours)
+
+
 def run(job: Job) -> Outcome:
     """Do the training, and measure it as far as the job wants.
 
     A training that diverges has an outcome too: ``diverged`` says how, ``validation_auc`` is None.
+    ``seconds`` leave out the preparation of the data, which a worker keeps for its next job.
     Raises what preparation and training raise otherwise: DataError, ParameterError, PrivacyRefusal.
     """
-    start = time.perf_counter()
     clock = Stopwatch()
     config = job.config
     with clock.step("preparation"):
         prepared = _prepared(job.data, config.prepare, job.seed)
         profiles, notes = _profiles(job.data, config.feature_kind, prepared.n_users, job.seed)
+    start = time.perf_counter()
     model = recommender_class(config.model)(config)
     test_losses: list[float] = []
 

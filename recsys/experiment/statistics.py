@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+MAX_SEEDS = 1000
+
 
 def mean(values: Sequence[float | None]) -> float | None:
     """The mean, None if a value is missing."""

@@ -9,16 +9,17 @@ Differs: Figure 5 shows training and test loss of PriRec, here of the central FM
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
+from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
 from recsys.data.city import NAME as CITY
-from recsys.errors import DivergenceError
+from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.experiment.bench import Bench
 from recsys.experiment.fit import fit_line
-from recsys.experiment.job import Job, Outcome, Wanted
-from recsys.experiment.statistics import digest_of, mean, sd
+from recsys.experiment.job import Job, Outcome, Wanted, check_job
+from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
 from recsys.prirec import MIN_NEIGHBOURS
 from recsys.variants import find_variant
 
@@ -45,6 +46,19 @@ class Shape:
     wanted: Wanted = "test"
 
 
+USERS = 8000
+"""Users of the largest city of a size sweep, unless told otherwise."""
+
+
+def sizes(users: int) -> tuple[int, ...]:
+    """The points of a size sweep: a sixteenth, eighth, quarter and half of ``users``, and all.
+
+    Raises ParameterError for fewer than 32, of which a sixteenth is no crowd.
+    """
+    integer("users", users, 32, 2**31 - 1)
+    return tuple((users + part // 2) // part for part in (16, 8, 4, 2, 1))
+
+
 SHAPES = {
     "iterations": Shape(("prirec", "fm"), (), "epochs", "epoch", wanted="curve"),
     "neighbours": Shape(
@@ -53,7 +67,7 @@ SHAPES = {
         "neighbours",
         "neighbours N of each user",
     ),
-    "size": Shape(("prirec",), (1000, 2000, 4000, 8000), "users", "training samples"),
+    "size": Shape(("prirec",), sizes(USERS), "users", "training samples"),
     "epsilon": Shape(
         ("prirec", "fm"),
         (0.1, 0.5, 1.0, 2.0, 4.0, 8.0),
@@ -87,6 +101,7 @@ class Plan:
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
+        integer("seeds", self.seeds, 1, MAX_SEEDS)
         if self.kind not in KINDS:
             raise ParameterError(f"sweep must be one of {', '.join(KINDS)}, got {self.kind!r}")
         if self.kind == "iterations" and self.values:
@@ -99,7 +114,8 @@ class Plan:
         object.__setattr__(self, "shape", SHAPES[self.kind])
         if not self.values:
             object.__setattr__(self, "values", self.shape.values)
-        self.jobs()  # refuses now what would fail after an hour
+        for job in self.jobs().values():
+            self._check(job)
 
     def jobs(self) -> dict[tuple[str, Number | None, int], Job]:
         """All trainings by (row, value, seed); value is None where nothing is varied."""
@@ -108,6 +124,16 @@ class Plan:
         for row in self.shape.rows:
             points += [(row, value) for value in self.values or (None,)]
         return {(row, value, s): self._job(row, value, s) for row, value in points for s in seeds}
+
+    def _check(self, job: Job) -> None:
+        """Refuse now what would fail after an hour."""
+        try:
+            check_job(job)
+        except PrivacyRefusal as error:
+            if self.kind != "neighbours":
+                raise
+            remedy = "name --values without 1 and 2, or --mode simulate"
+            raise PrivacyRefusal(error.message, remedy=remedy) from None
 
     def _job(self, row: str, value: Number | None, seed: int) -> Job:
         variant = find_variant(row)
@@ -125,20 +151,17 @@ class Plan:
 def sweep(plan: Plan, bench: Bench) -> dict[str, Any]:
     """Do all trainings of ``plan`` and put them together as lines.
 
-    Raises DivergenceError, with the point, where one diverged.
+    A point where a training diverged has no AUC and is marked. Raises DivergenceError where that
+    leaves nothing to draw: no point at all, or a gap in a curve over epochs or in a measured time.
     """
     jobs = plan.jobs()
     outcomes = dict(
         zip(jobs, bench.together([partial(bench.run, job) for job in jobs.values()]), strict=True)
     )
-    for (row, value, seed), outcome in outcomes.items():
-        if outcome["diverged"]:
-            point = "" if value is None else f" at {plan.shape.setting} {value:g}"
-            raise DivergenceError(
-                f"{row}{point} diverged under seed {seed}: {outcome['diverged']}",
-                remedy="lower --learning-rate",
-            )
-    first = next(iter(outcomes.values()))
+    sound = [outcome for outcome in outcomes.values() if not outcome["diverged"]]
+    if len(sound) < (1 if plan.kind in ("neighbours", "epsilon") else len(outcomes)):
+        _tell_divergence(plan, outcomes)
+    first = sound[0]
     result: dict[str, Any] = {
         "kind": plan.kind,
         "x_label": plan.shape.x_label,
@@ -166,13 +189,23 @@ def sweep(plan: Plan, bench: Bench) -> dict[str, Any]:
 Outcomes = Mapping[tuple[str, Number | None, int], Outcome]
 
 
+def _tell_divergence(plan: Plan, outcomes: Outcomes) -> NoReturn:
+    (row, value, seed), outcome = next(pair for pair in outcomes.items() if pair[1]["diverged"])
+    point = "" if value is None else f" at {plan.shape.setting} {value:g}"
+    raise DivergenceError(
+        f"{row}{point} diverged under seed {seed}: {outcome['diverged']}",
+        remedy="lower --learning-rate in a new sweep",
+    )
+
+
 def _figures(outcome: Outcome) -> dict[str, Any]:
     names = (
         *("auc", "validation_auc", "epochs", "best_epoch", "seconds", "steps", "model_digest"),
         *("users", "pois", "features", "train_pairs", "peak_memory_bytes", "bytes_per_user"),
-        *("epsilon", "mode", "clipped"),
+        *("epsilon", "mode", "clipped", "diverged"),
     )
-    return {name: outcome[name] for name in names} | {"training_seconds": training_seconds(outcome)}
+    figures = {name: outcome.get(name) for name in names}
+    return figures | {"training_seconds": training_seconds(outcome)}
 
 
 def _areas(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
@@ -180,7 +213,7 @@ def _areas(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
     lines = []
     for row in (*plan.shape.rows, *plan.shape.flat):
         points: Sequence[Number | None] = plan.values if row in plan.shape.rows else (None,)
-        areas = [[outcomes[row, x, seed]["auc"] for seed in range(plan.seeds)] for x in points]
+        areas = [[outcomes[row, x, seed].get("auc") for seed in range(plan.seeds)] for x in points]
         lines.append(
             {
                 "model": row,
@@ -190,6 +223,11 @@ def _areas(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
                 "sd": [sd(values) for values in areas] * (2 if points == (None,) else 1),
                 "flat": row in plan.shape.flat,
                 "insecure": [x for x in points if plan.kind == "neighbours" and _insecure(x)],
+                "diverged": [
+                    x
+                    for x in points
+                    if any(outcomes[row, x, seed]["diverged"] for seed in range(plan.seeds))
+                ],
             }
         )
     return lines
@@ -241,7 +279,7 @@ def _times(plan: Plan, outcomes: Outcomes) -> list[dict[str, Any]]:
 
 def training_seconds(outcome: Outcome) -> float:
     """Time of the epochs alone."""
-    return float(sum(outcome["steps"].get(step, 0.0) for step in TRAINING_STEPS))
+    return float(sum(outcome.get("steps", {}).get(step, 0.0) for step in TRAINING_STEPS))
 
 
 _LINES = {"iterations": _curves, "neighbours": _areas, "epsilon": _areas, "size": _times}

@@ -1,5 +1,7 @@
 """Charts as inline SVG in one quiet style: lines and bars."""
 
+import itertools
+import math
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -7,21 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-    NullLocator,
-)
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from numpy.typing import NDArray
 
 from mpc.core.errors import ParameterError
 from recsys.report.html import Html
 from recsys.report.svg import COLOURS, INK, SOFT, drawing, inline, legend_above
 
+Floats = NDArray[np.float64]
+
 _MARKERS = "osD^vP"
 _FEW_TICKS = 9
+_LETTERS, _LINES = 44, 11
+"""Room for labels: letters along the horizontal axis, lines along the vertical one."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def line_chart(
         values = np.unique(np.concatenate([np.asarray(one.x, dtype=float) for one in series]))
         if log_x:
             axes.set_xscale("log")
-            _log_ticks(axes.xaxis, values)
+            _log_ticks(axes.xaxis, values, across=True)
         elif bool((values == np.round(values)).all()):
             axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
         if log_y:
             axes.set_yscale("log")
-            _log_ticks(axes.yaxis, None)
+            _log_ticks(axes.yaxis, None, across=False)
         if len(series) > 1 or vertical is not None:
             legend_above(figure, axes)
         return inline(figure)
@@ -162,18 +162,36 @@ def _draw(axes: Axes, one: Series, number: int, *, log_x: bool, log_y: bool) -> 
         )
 
 
-def _log_ticks(axis: Axis, values: np.ndarray | None) -> None:
-    """Plain numbers, at the values themselves where those are few."""
+def _log_ticks(axis: Axis, values: Floats | None, *, across: bool) -> None:
+    """Plain numbers, at the values themselves where those are few, as many as have room."""
+    low, high = np.log10(axis.get_view_interval())
     if values is not None and values.size <= _FEW_TICKS:
-        places = np.log10(values)
-        span = places[-1] - places[0]
-        kept = [0]
-        for index in range(1, values.size):
-            if places[index] - places[kept[-1]] >= 0.09 * span:
-                kept.append(index)
-        axis.set_major_locator(FixedLocator([float(value) for value in values[kept]]))
-        axis.set_minor_locator(NullLocator())
+        ticks = [float(values[0])]
+        for value in values[1:]:
+            if _have_room([ticks[-1], float(value)], high - low, across=across):
+                ticks.append(float(value))
     else:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    axis.set_minor_formatter(NullFormatter())
+        powers = range(math.floor(low), math.ceil(high) + 1)
+        steps = (range(1, 10), (1, 2, 5))
+        grids = [[step * 10.0**power for power in powers for step in kind] for kind in steps]
+        grids += [[10.0**power for power in powers[::every]] for every in range(1, len(powers))]
+        seen = [[tick for tick in grid if low <= math.log10(tick) <= high] for grid in grids]
+        fitting = [grid for grid in seen if _have_room(grid, high - low, across=across)]
+        ticks = fitting[0] if fitting else seen[-1]
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+
+
+def _have_room(ticks: Sequence[float], decades: float, *, across: bool) -> bool:
+    """Whether neighbouring labels of an axis over ``decades`` keep apart."""
+    for one, other in itertools.pairwise(ticks):
+        gap = math.log10(other / one) / decades
+        letters = (len(_plain(one)) + len(_plain(other))) / 2 + 1.5
+        if gap < (letters / _LETTERS if across else 1 / _LINES):
+            return False
+    return True
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.6g}"

@@ -5,7 +5,17 @@ from typing import Any
 
 from recsys.experiment.compare import Plan
 from recsys.report.charts import Series, bar_chart, line_chart
-from recsys.report.compare_text import HEADER, PRIVACY, RIGHT, auc, gap_table, searched, table_rows
+from recsys.report.compare_text import (
+    HEADER,
+    PRIVACY,
+    RIGHT,
+    auc,
+    divergence_lines,
+    gap_table,
+    searched,
+    settings_table,
+    table_rows,
+)
 from recsys.report.compare_text import epsilon as in_words
 from recsys.report.html import (
     Page,
@@ -18,13 +28,14 @@ from recsys.report.html import (
     table,
     verbatim,
 )
-from recsys.report.paper import REASONS, paper_rows
+from recsys.report.paper import REASONS, PaperTable, paper_rows
 from recsys.search import GRID
 
 
 def comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
     """``public/report.html`` of a comparison."""
     data, rows = result["data"], result["rows"]
+    diverged = divergence_lines(result)
     best = max(rows, key=lambda row: row["auc"] or 0.0)
     page = Page(
         f"{len(rows)} models on {data['data']}",
@@ -42,8 +53,9 @@ def comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
                 ("seeds", str(result["seeds"])),
             ]
         ),
-        gallery(_bars(result), _curves(result)),
+        gallery(*_bars(result), *_curves(result)),
         table(HEADER, table_rows(result), right=RIGHT),
+        *([bullets(diverged)] if diverged else []),
         paragraph("Differences in test AUC, and the spread that they have to be seen against:"),
         _gaps(result),
         paragraph(
@@ -72,8 +84,10 @@ def _gaps(result: Mapping[str, Any]) -> str:
     return table(header, cells, right=(2, 3))
 
 
-def _bars(result: Mapping[str, Any]) -> str:
+def _bars(result: Mapping[str, Any]) -> list[str]:
     rows = [row for row in result["rows"] if row["auc"] is not None]
+    if not rows:
+        return []
     areas = [row["auc"] for row in rows]
     spread = [row["auc_sd"] or 0.0 for row in rows]
     svg = bar_chart(
@@ -84,22 +98,26 @@ def _bars(result: Mapping[str, Any]) -> str:
     )
     alt = ", ".join(f"{row['model']} {row['auc']:.3f}" for row in rows)
     error = "; whiskers are one standard deviation" if any(spread) else ""
-    return figure(svg, f"Test AUC, mean of the seeds{error}. A coin toss has .5.", alt)
+    return [figure(svg, f"Test AUC, mean of the seeds{error}. A coin toss has .5.", alt)]
 
 
-def _curves(result: Mapping[str, Any]) -> str:
+def _curves(result: Mapping[str, Any]) -> list[str]:
     series = []
     for row in result["rows"]:
-        history = [epoch for epoch in row["seeds"][0]["history"] if epoch["auc"] is not None]
+        history = [e for e in row["seeds"][0]["history"] or () if e["auc"] is not None]
         if history:
             epochs = [epoch["epoch"] for epoch in history]
             series.append(Series(row["model"], epochs, [epoch["auc"] for epoch in history]))
+    if not series:
+        return []
     svg = line_chart(series, x_label="epoch", y_label="validation AUC")
-    return figure(
-        svg,
-        "Validation AUC by epoch, seed 0. Training stops after epochs without a better one.",
-        "Learning curves of all rows",
-    )
+    return [
+        figure(
+            svg,
+            "Validation AUC by epoch, seed 0. Training stops after epochs without a better one.",
+            "Learning curves of all rows",
+        )
+    ]
 
 
 def _privacy(result: Mapping[str, Any]) -> list[str]:
@@ -109,7 +127,7 @@ def _privacy(result: Mapping[str, Any]) -> list[str]:
         cells.append(
             (
                 row["title"],
-                row["mode"],
+                row["mode"] or "-",
                 in_words(epsilon["bit"]),
                 in_words(epsilon["user"]),
                 "-" if epsilon["scope"] is None else epsilon["scope"],
@@ -134,21 +152,12 @@ def _privacy(result: Mapping[str, Any]) -> list[str]:
 def _search(result: Mapping[str, Any]) -> list[str]:
     if not result["trials"]:
         return []
-    axes = list(GRID)
-    header = ("model", *(axis.replace("_", " ") for axis in axes), "validation AUC")
+    header, chosen = settings_table(result)
     right = tuple(range(1, len(header)))
-    chosen = [
-        (
-            row["model"],
-            *(f"{row['settings'][axis]:g}" for axis in axes),
-            auc(max((t["validation_auc"] or 0.0 for t in row["trials"]), default=None)),
-        )
-        for row in result["rows"]
-    ]
     tried = [
         (
             row["model"],
-            *(f"{trial[axis]:g}" for axis in axes),
+            *(f"{trial[axis]:g}" for axis in GRID),
             "diverged" if trial["validation_auc"] is None else auc(trial["validation_auc"]),
         )
         for row in result["rows"]
@@ -166,7 +175,8 @@ def _search(result: Mapping[str, Any]) -> list[str]:
 
 def _paper(page: Page, result: Mapping[str, Any], plan: Plan) -> None:
     prepare = plan.base["prepare"]
-    found = paper_rows(prepare["test_fraction"], plan.base["factors"])
+    data = result["data"]["data"]
+    found = paper_rows(prepare["test_fraction"], plan.base["factors"], data)
     ours = {row["model"]: row["auc"] for row in result["rows"]}
     shared = [name for name in ("fm", "prirec-", "prirec") if name in ours]
     if not found or not shared:
@@ -183,10 +193,15 @@ def _paper(page: Page, result: Mapping[str, Any], plan: Plan) -> None:
             "beside the same split and K of the paper:"
         ),
         table(header, cells, right=tuple(range(1, len(header)))),
-        bullets([f"{each.name}: {each.data}; {each.network} user network." for each, _ in found]),
+        bullets([_beside(each, data) for each, _ in found]),
         paragraph("Why the figures differ:"),
         bullets(REASONS),
     )
+
+
+def _beside(table: PaperTable, data: str) -> str:
+    stands = f", for which {data} stands in" if table.stand_in == data else ""
+    return f"{table.name}: {table.data}{stands}; {table.network} user network."
 
 
 def _settings(plan: Plan) -> str:

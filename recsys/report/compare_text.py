@@ -5,6 +5,7 @@ from typing import Any
 
 from recsys.report.ledger import INFINITY, shown
 from recsys.report.table import Row, byte_size, text_table
+from recsys.search import GRID
 
 HEADER = (
     *("model", "test AUC", "sd", "validation", "user mean", "seconds", "sent per user"),
@@ -26,9 +27,11 @@ def comparison_lines(result: Mapping[str, Any]) -> list[str]:
         f"{data['test_pairs']:,} (seed 0)",
         f"search   {searched(result)}",
         "",
-        *(f"  {line}" for line in text_table(HEADER, table_rows(result), right=RIGHT)),
+        *_indented(text_table(HEADER, table_rows(result), right=RIGHT)),
+        *_indented(divergence_lines(result)),
         "",
-        *(f"  {line}" for line in gap_lines(result["gaps"])),
+        *_chosen(result),
+        *_indented(gap_lines(result["gaps"])),
         "",
         f"digest   {result['result_digest']}",
         PRIVACY,
@@ -70,11 +73,11 @@ def gap_lines(gaps: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for gap in gaps:
         line = f"{gap['model']} over {gap['other']}: {gap['gap']:+.4f}"
-        if gap["sd"] is None:
+        side = _side(gap)
+        if side is None:
             line += " (one seed: no spread to compare it with)"
         else:
-            than = "more" if gap["beyond_sd"] else "not more"
-            line += f", {than} than the larger sd of the two, {gap['sd']:.4f}"
+            line += f", {_BEYOND[side]} than the larger sd of the two, {gap['sd']:.4f}"
         lines.append(f"{line}; {gap['tells']}")
     return lines
 
@@ -82,14 +85,57 @@ def gap_lines(gaps: Sequence[Mapping[str, Any]]) -> list[str]:
 def gap_table(gaps: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
     """Header and cells of the gaps."""
     header = ("row", "over", "difference", "larger sd", "more than the sd", "what it tells")
-    beyond = {None: "-", True: "yes", False: "no"}
+    beyond = {None: "-", 1: "yes", 0: "no", -1: "yes, but below"}
     return header, [
         (
             *(gap["model"], gap["other"], f"{gap['gap']:+.4f}", auc(gap["sd"])),
-            *(beyond[gap["beyond_sd"]], gap["tells"]),
+            *(beyond[_side(gap)], gap["tells"]),
         )
         for gap in gaps
     ]
+
+
+_BEYOND = {1: "more", 0: "not more", -1: "below by more"}
+
+
+def _side(gap: Mapping[str, Any]) -> int | None:
+    """1 above the other by more than the spread, -1 below it by more, 0 neither, None unknown."""
+    if gap["sd"] is None:
+        return None
+    return 1 if gap["beyond_sd"] else -1 if gap["gap"] < -gap["sd"] else 0
+
+
+def settings_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
+    """Header and cells of what the searches chose, with the validation AUC that chose it."""
+    header = ("model", *(axis.replace("_", " ") for axis in GRID), "validation, seed 0")
+    rows: list[Row] = []
+    for row in result["rows"]:
+        known = [t["validation_auc"] for t in row["trials"] if t["validation_auc"] is not None]
+        values = (f"{row['settings'][axis]:g}" for axis in GRID)
+        rows.append((row["model"], *values, auc(max(known, default=None))))
+    return header, rows
+
+
+def divergence_lines(result: Mapping[str, Any]) -> list[str]:
+    """One sentence for each row whose training diverged, which leaves it without an AUC."""
+    lines = []
+    for row in result["rows"]:
+        for seed in row["diverged"]:
+            how = row["seeds"][seed]["diverged"]
+            lines.append(f"{row['model']} diverged under seed {seed}, so it has no AUC: {how}")
+    return lines
+
+
+def _chosen(result: Mapping[str, Any]) -> list[str]:
+    if not result["trials"]:
+        return []
+    header, rows = settings_table(result)
+    right = tuple(range(1, len(header)))
+    return ["  settings by search", *_indented(text_table(header, rows, right=right)), ""]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
 
 
 def auc(value: float | None) -> str:

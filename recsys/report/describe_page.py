@@ -1,5 +1,6 @@
 """The page on a set of check-ins: how far people go, what is popular, who visits how much."""
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ _HALF_ROUND_KM = 20_000
 """Where the band without an end is drawn: no two places are much farther apart."""
 
 _SHORTEST_KM = 0.01
+_LOG_FROM = 5  # a narrower logarithmic axis may have no round number to label
+_LABEL = 24  # letters in a line of a bar's label, which has room for two
 _CURVE = np.linspace(0.005, 0.995, 199)
 _POINTS = 150
 
@@ -68,6 +71,8 @@ def _more(told: Mapping[str, Any]) -> str:
 
 
 def _distances(survey: Survey, far: Mapping[str, Any]) -> list[str]:
+    if not survey.poi.size:
+        return ["There are no visits."]
     if not far["visits"]:
         return ["No user has two POIs, so no home can be told without the visit that it is for."]
     return [
@@ -101,21 +106,24 @@ def _probability(far: Mapping[str, Any]) -> str:
         return paragraph("Too few random POIs for the probability of a visit by distance.")
     ends = [band["to_km"] or _HALF_ROUND_KM for band in bands]
     overall = far["probability"]
+    values = [band["probability"] for band in bands]
     svg = line_chart(
         [
-            Series("by distance", ends, [band["probability"] for band in bands]),
+            Series("by distance", ends, values),
             Series("any distance", ends, [overall] * len(ends), dashed=True, marker=None),
         ],
         x_label="km from home, up to",
         y_label="probability of a visit",
         log_x=True,
-        log_y=True,
+        log_y=max(*values, overall) >= _LOG_FROM * min(*values, overall),
     )
     caption = (
         "How probable it is that a user has visited a POI at that distance: Figure 4 of the "
-        "PriRec paper for this set. A point is drawn at the far end of its band; the table below has "
-        "the bands."
+        "PriRec paper for this set. A point is drawn at the far end of its band; the table below "
+        "has the bands."
     )
+    if len(bands) < len(far["bands"]):
+        caption += " Bands without a visit, or with too few random POIs, have no point."
     alt = ", ".join(f"{_span(band)}: {_percent(band['probability'])}" for band in bands)
     return figure(svg, caption, f"Probability of a visit by distance. {alt}")
 
@@ -248,7 +256,10 @@ def _categories(survey: Survey) -> list[str]:
     total = int(visits.sum())
     labels = [data.category_names[index - 1] for index in top]
     svg = bar_chart(
-        labels, visits[top].tolist(), x_label="visits", shown=lambda value: f"{value:,.0f}"
+        [_short(label) for label in labels],
+        visits[top].tolist(),
+        x_label="visits",
+        shown=lambda value: f"{value:,.0f}",
     )
     caption = (
         f"Visits by category: {_count(top.size, names)} of {names:,}. Visits to POIs without a "
@@ -304,26 +315,35 @@ def _method(far: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _short(label: str) -> str:
+    """At most two lines of a chart; the table beside it has the whole name."""
+    lines = textwrap.wrap(label, _LABEL)
+    if len(lines) <= 2:
+        return label
+    return f"{lines[0]} {lines[1][: _LABEL - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 def _count(shown: int, names: int) -> str:
     return "all" if shown == names else f"the {shown} most visited"
 
 
 def _span(band: Mapping[str, Any]) -> str:
     if band["to_km"] is None:
-        return f"more than {band['from_km']:,g} km"
+        return f"more than {band['from_km']:,g}\N{NO-BREAK SPACE}km"
     if not band["from_km"]:
-        return f"up to {band['to_km']:g} km"
-    return f"{band['from_km']:,g} to {band['to_km']:,g} km"
+        return f"up to {band['to_km']:g}\N{NO-BREAK SPACE}km"
+    return f"{band['from_km']:,g} to {band['to_km']:,g}\N{NO-BREAK SPACE}km"
 
 
 def _km(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f} km" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f} km"
+    number = f"{value:,.0f}" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f}"
+    return f"{number}\N{NO-BREAK SPACE}km"
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.3g} %"
+    return "-" if share is None else f"{100 * share:.3g}\N{NO-BREAK SPACE}%"
 
 
 def _part(part: int, whole: int) -> str:

@@ -139,7 +139,7 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
         "auc": auc,
         "auc_sd": None,  # of one run
         "seconds": costs.seconds,
-        "bytes_per_user": costs.bytes / prepared.n_users if _runs_protocols(model) else None,
+        "bytes_per_user": _per_user(model, costs),
         "epsilon": ledger.epsilon(),
         "mode": _MODES.get(model.config.model, model.config.mode),
         "model_digest": model.model_digest,
@@ -186,6 +186,13 @@ def peak_memory() -> int:
     """Bytes of the largest resident set that this process ever had."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB
+
+
+def _per_user(model: Recommender, costs: Costs) -> float | None:
+    """Bytes that a user's device sends or is sent, None where nothing travels."""
+    if not costs.traffic and not _runs_protocols(model):
+        return None
+    return costs.bytes / model.prepared_.n_users
 
 
 def _runs_protocols(model: Recommender) -> bool:

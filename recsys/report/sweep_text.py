@@ -7,6 +7,7 @@ from recsys.report.compare_text import PRIVACY, auc
 from recsys.report.table import Row, byte_size, text_table
 
 INSECURE = "insecure: fewer than 3 neighbours protect nobody; simulated only"
+DIVERGED = "diverged under a seed, so it has no AUC"
 
 
 def sweep_lines(result: Mapping[str, Any]) -> list[str]:
@@ -35,10 +36,12 @@ def sweep_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
     rows: list[Row] = []
     for line in result["lines"]:
         if line["flat"]:
-            rows.append((line["model"], "any", auc(line["y"][0]), auc(line["sd"][0]), ""))
+            note = DIVERGED if line["diverged"] else ""
+            rows.append((line["model"], "any", auc(line["y"][0]), auc(line["sd"][0]), note))
             continue
         for x, y, spread in zip(line["x"], line["y"], line["sd"], strict=True):
-            note = INSECURE if x in line["insecure"] else ""
+            marks = ((INSECURE, line["insecure"]), (DIVERGED, line["diverged"]))
+            note = "; ".join(text for text, points in marks if x in points)
             rows.append((line["model"], f"{x:g}", auc(y), auc(spread), note))
     return header, rows
 

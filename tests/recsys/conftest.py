@@ -1,11 +1,13 @@
-"""Fixtures for the tests of the command line."""
+"""Fixtures for the tests of the command line and of pages."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from recsys.cli.main import main
 from recsys.cli.settings import NAMES
+from tests.support.browser import Browser, browser
 from tests.support.cli import QUICK, Result, Run
 
 
@@ -30,3 +32,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("trained") / "run"
     assert main(["train", "prirec", *QUICK, "--out", str(out), "--quiet"]) == 0
     return out
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests of pages."""
+    with browser() as one:
+        yield one

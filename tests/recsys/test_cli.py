@@ -201,16 +201,17 @@ def test_a_run_folder_separates_who_holds_what(trained: Path) -> None:
     }
     assert names["public"] == {
         "config.toml",
-        "learning-curve.png",
         "ledger.json",
         "metrics.json",
         "model.json",
-        "report.md",
+        "report.html",
         "run.json",
         "state.json",
     }
     assert names["recommender"] == {"checkpoint-0002.npz", "model.npz"}
-    assert names["users"] >= {"checkpoint-0002.npz", "models.npz", "memo-keys.npz", "watermark"}
+    assert names["users"] >= {
+        *("checkpoint-0002.npz", "memo-keys.npz", "models.npz", "report.html", "watermark"),
+    }
     assert stat.S_IMODE((trained / "users").stat().st_mode) == 0o700
     for path in (trained / "users").iterdir():
         if path.stat().st_size:
@@ -235,14 +236,12 @@ def test_public_files_hold_no_secret_and_no_history(trained: Path) -> None:
 def test_the_report_holds_what_was_printed(trained: Path) -> None:
     row = json.loads((trained / "public" / "metrics.json").read_text())["rows"][0]
     assert set(row) >= FIELDS
-    report = (trained / "public" / "report.md").read_text()
+    report = (trained / "public" / "report.html").read_text()
     assert row["model_digest"] in report
-    assert "![learning curve](learning-curve.png)" in report
-    assert "## Where the time went" in report
+    assert "Where the time went" in report
     ledger = json.loads((trained / "public" / "ledger.json").read_text())
     assert ledger["epsilon"] == row["epsilon"]
     assert len(ledger["releases"]) == 6
-    assert (trained / "public" / "learning-curve.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
 def test_an_occupied_folder_needs_resume_or_force(run: Run) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -59,6 +60,22 @@ def test_progress_tells_of_every_training(compared: tuple[Result, Path]) -> None
         assert sum(f"  {name} " in line for line in lines) == 4
     assert all("loss " in line for line in lines)
     assert any("nominal epsilon 1 per user-POI pair" in line for line in lines)
+    for name in VARIANTS:
+        searched = [line for line in lines if f"  {name} " in line and " search " in line]
+        areas = [float(re.findall(r"AUC (\S+)", line)[0]) for line in searched]
+        best = [float(re.findall(r"best (\S+)", line)[0]) for line in searched]
+        assert best == [areas[0], max(areas)]
+
+
+def test_the_table_tells_what_the_searches_chose(compared: tuple[Result, Path]) -> None:
+    ran, out = compared
+    result = json.loads(ran.out)
+    printed = privrec("compare", "--resume", str(out), "--workers", "1").out
+    chosen = printed[printed.index("settings by search") :].splitlines()[3 : 3 + len(VARIANTS)]
+    for row, line in zip(result["rows"], chosen, strict=True):
+        name, *values, _ = line.split()
+        assert name == row["model"]
+        assert [float(value) for value in values] == list(row["settings"].values())
 
 
 def test_the_effective_settings_are_saved(compared: tuple[Result, Path]) -> None:
@@ -128,6 +145,11 @@ def test_models_take_the_names_of_rows() -> None:
         (("sweep", "epsilon", "--pois", "9"), "--pois has a meaning in a sweep over size alone"),
         (("sweep", "size", "--data", CITY), "--data has no meaning in a sweep over size"),
         (("sweep", "iterations", "--values", "1"), "values have no meaning"),
+        (("sweep", "neighbours", "--seeds", "0"), "seeds"),
+        (("sweep", "neighbours", "--users", "99"), "--users has a meaning in a sweep over size"),
+        (("sweep", "size", "--users", "99", "--values", "99"), "no meaning beside --values"),
+        (("sweep", "size", "--users", "9"), "users"),
+        (("sweep", "size", "--values", "0,99"), "users"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(
@@ -142,9 +164,38 @@ def test_a_mistake_is_told_in_one_sentence(
 
 
 def test_too_few_neighbours_are_refused_for_privacy(tmp_path: Path) -> None:
-    ran = privrec(*SWEEP, "--values", "1", "--mode", "protocol", "--out", str(tmp_path / "x"))
-    assert ran.code == 3
-    assert "remedy: " in ran.err
+    for command in ((*SWEEP, "--values", "1"), (*COMPARE, "--neighbours", "2")):
+        ran = privrec(*command, "--mode", "protocol", "--out", str(tmp_path / "x"))
+        assert ran.code == 3
+        assert "remedy: " in ran.err
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_what_fails_before_the_first_training_is_done_leaves_no_folder(tmp_path: Path) -> None:
+    ran = privrec(*SWEEP, "--values", "50", "--out", str(tmp_path / "x"))
+    assert ran.code == 2
+    assert "50 neighbours for each of 40 users" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_experiment_goes_on_with_its_own_data_alone(tmp_path: Path) -> None:
+    lines = ["user,poi,lat,lon"]
+    lines += [f"u{u},p{(u * u + k) % 12},{(u * u + k) % 12},5" for u in range(30) for k in range(6)]
+    file, out = tmp_path / "checkins.csv", tmp_path / "out"
+    file.write_text("\n".join(lines))
+    command = ("--data", str(file), "--epochs", "1", "--workers", "1", "--min-visitors", "0")
+    kinds = (("compare", "--models", "fm", "--trials", "0", "--seeds", "1"), ("sweep", "epsilon"))
+    for number, kind in enumerate(kinds):
+        more = ("--values", "1") if kind[0] == "sweep" else ()
+        assert privrec(*kind, *command, *more, "--out", f"{out}{number}").code == 0
+    file.write_text("\n".join(lines[:-1]))
+    for number, kind in enumerate(kinds):
+        ran = privrec(kind[0], "--resume", f"{out}{number}")
+        assert ran.code == 2
+        assert "the data are not those that the experiment began with" in ran.err
+    file.write_text("\n".join(lines))
+    for number, kind in enumerate(kinds):
+        assert privrec(kind[0], "--resume", f"{out}{number}", "--workers", "1").code == 0
 
 
 @pytest.mark.parametrize("command", [COMPARE, (*SWEEP, "--values", "0")])

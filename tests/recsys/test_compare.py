@@ -10,6 +10,7 @@ import pytest
 
 from mpc.core.errors import ParameterError
 from recsys.data.catalogue import resolve
+from recsys.data.prepare import PrepareConfig
 from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.experiment.bench import Bench
 from recsys.experiment.compare import Plan, compare, gaps
@@ -18,7 +19,9 @@ from recsys.experiment.job import Job, Outcome, run
 from recsys.experiment.pool import open_pool
 from recsys.experiment.statistics import mean, sd
 from recsys.prirec import PriRec
-from recsys.search import GRID, Settings, search
+from recsys.report.compare_page import comparison_page
+from recsys.report.compare_text import comparison_lines, gap_lines, gap_table
+from recsys.search import ENOUGH, GRID, START, Settings, search
 from recsys.variants import VARIANTS
 from tests.recsys.experiments import CITY, Here, base, bench
 
@@ -183,10 +186,94 @@ def test_a_row_that_diverges_in_the_end_is_an_error(tmp_path: Path) -> None:
 
 def test_an_error_of_one_row_ends_all(tmp_path: Path) -> None:
     workers = Here()
-    plan = Plan(CITY, base(mode="protocol", neighbours=1), rows=("fm", "prirec"), seeds=1)
-    with pytest.raises(PrivacyRefusal):
+    plan = Plan(CITY, base(neighbours=50), rows=("fm", "prirec"), seeds=1)
+    with pytest.raises(ParameterError, match="50 neighbours for each of 40 users"):
         compared(plan, tmp_path / "x", workers)
     assert workers.cancelled
+
+
+def test_too_few_neighbours_are_refused_before_anything_runs() -> None:
+    shared = base(mode="protocol", neighbours=1)
+    for row in ("prirec", "prirec-", "prirec-random"):
+        with pytest.raises(PrivacyRefusal, match="1 neighbours"):
+            Plan(CITY, shared, rows=("fm", row))
+    Plan(CITY, shared, rows=("mf", "dmf", "fm", "prirec-n0"))  # these run no secure sum
+
+
+def test_a_row_that_diverges_leaves_the_others_their_result(tmp_path: Path) -> None:
+    plan = Plan(CITY, base(weights="literal", epochs=30), rows=("fm", "prirec", "prirec-n0"))
+    result = compared(plan, tmp_path / "x")
+    json.dumps(result, allow_nan=False)
+    rows = {row["model"]: row for row in result["rows"]}
+    assert rows["fm"]["auc"] is not None
+    assert (rows["prirec"]["auc"], rows["prirec"]["auc_sd"]) == (None, None)
+    assert rows["prirec"]["diverged"] == [0, 1, 2]
+    assert rows["fm"]["diverged"] == rows["prirec-n0"]["diverged"] == []
+    assert result["gaps"] == []
+    told = "\n".join(comparison_lines({**result, "out": "here"}))
+    assert told.count("prirec diverged under seed") == 3
+    assert b"prirec diverged under seed 1" in comparison_page(result, plan)
+
+
+def test_without_a_validation_part_every_row_ends_at_the_last_epoch(tmp_path: Path) -> None:
+    shared = base(prepare=PrepareConfig(validation_fraction=0.0))
+    plan = Plan(CITY, shared, rows=("fm", "prirec"), seeds=1, trials=2)
+    result = compared(plan, tmp_path / "x")
+    for row in result["rows"]:
+        assert row["settings"] == START
+        assert row["auc"] is not None
+        assert row["validation_auc"] is None
+        assert row["seeds"][0]["best_epoch"] == 2
+    comparison_lines({**result, "out": "here"})
+    assert comparison_page(result, plan)
+
+
+def test_rows_that_are_the_same_training_are_trained_once(tmp_path: Path) -> None:
+    """Rows side by side wait for each other instead of training twice."""
+    workers = Here()
+    plan = Plan(CITY, base(neighbours=0), rows=("prirec", "prirec-n0"), seeds=3)
+    result = compared(plan, tmp_path / "x", workers)
+    assert len(workers.jobs) == 3
+    digests = [[seed["model_digest"] for seed in row["seeds"]] for row in result["rows"]]
+    assert digests[0] == digests[1]
+
+
+def test_a_gap_below_is_told_from_no_gap() -> None:
+    rows: list[dict[str, Any]] = [
+        {"model": "prirec", "auc": 0.60, "auc_sd": 0.01},
+        {"model": "fm", "auc": 0.72, "auc_sd": 0.04},
+        {"model": "prirec-random", "auc": 0.61, "auc_sd": 0.02},
+        {"model": "prirec-n0", "auc": 0.55, "auc_sd": 0.02},
+    ]
+    found = gaps(rows)
+    assert [gap["beyond_sd"] for gap in found] == [False, False, True]
+    assert [row[4] for row in gap_table(found)[1]] == ["yes, but below", "no", "yes"]
+    words = ("below by more than", ", not more than", ", more than")
+    for line, word in zip(gap_lines(found), words, strict=True):
+        assert f"{word} the larger sd of the two" in line
+
+
+def test_a_budget_beyond_the_grid_is_told_as_what_it_is(tmp_path: Path) -> None:
+    plan = Plan(CITY, base(epochs=1), rows=("mf",), seeds=1, trials=1000)
+    result = compared(plan, tmp_path / "x")
+    assert result["trials"] == len(result["rows"][0]["trials"]) == ENOUGH
+    assert plan.trainings == ENOUGH + 1
+
+
+def test_the_paper_stands_beside_what_stands_in_for_it(
+    result: dict[str, Any], tmp_path: Path
+) -> None:
+    plan = Plan(CITY, base())
+    for data, shown in {
+        "foursquare-tokyo": (True, False),
+        "foursquare-california": (False, True),
+        "elsewhere": (True, True),
+    }.items():
+        page = comparison_page({**result, "data": {**result["data"], "data": data}}, plan)
+        assert (b"0.7834" in page, b"0.7605" in page) == shown  # PriRec in Tables 4 and 5, K = 5
+        assert (b"for which " + data.encode() + b" stands in" in page) == (data != "elsewhere")
+    other = Plan(CITY, base(factors=7))
+    assert b"Beside the paper" not in comparison_page(result, other)
 
 
 @pytest.mark.parametrize(

@@ -264,15 +264,21 @@ def test_the_probability_by_distance_is_that_of_all_pairs_counted() -> None:
             assert band["probability"] == pytest.approx(been[inside].mean(), rel=0.25)
 
 
-def test_users_who_visit_much_do_not_raise_the_probability_of_others() -> None:
-    """A thousand stay-at-homes and one who was everywhere: the draws of the one are many."""
-    pois = 400
-    stay = [(user, poi) for user in range(1000) for poi in (0, 1)]
-    data = visits(
-        [*stay, *((1000, poi) for poi in range(pois))], [0.0] * pois, list(np.arange(pois) * 1e-5)
-    )
-    (band,) = describe(data)["distances"]["bands"]  # all is within 500 m
-    assert band["probability"] == pytest.approx((2000 + pois) / (1001 * pois), rel=1e-12)
+def test_users_who_visit_much_do_not_pass_for_all_users() -> None:
+    """One was everywhere in a town of 390 POIs; 10,000 know two of the ten in a hamlet far away.
+
+    Of the 20,390 draws 390 are hers. Counted as pairs alike, they would make the near ones many
+    times as many as they are. About 500 draws of the others are near, so 30 % are six standard
+    deviations.
+    """
+    town, hamlet, others = 390, 10, 10_000
+    lon = [*(np.arange(town) * 1e-6), *(1 + np.arange(hamlet) * 1e-6)]
+    pairs = [(user, town + poi) for user in range(others) for poi in (0, 1)]
+    data = visits([*pairs, *((others, poi) for poi in range(town))], [0.0] * len(lon), lon)
+    near, *_, far = describe(data)["distances"]["bands"]
+    pairs_near = others * hamlet + town
+    assert near["probability"] == pytest.approx((2 * others + town) / pairs_near, rel=0.3)
+    assert (far["to_km"], far["visited"], far["probability"]) == (200, 0, 0)
 
 
 # Popularity

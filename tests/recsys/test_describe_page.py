@@ -175,7 +175,57 @@ def test_an_empty_set_has_a_page_too() -> None:
     data = replace(
         few([0], [0], lon=[0]), users=nothing, pois=nothing, counts=nothing.astype(np.int64)
     )
-    assert "There are no visits." in words(page(data))
+    assert words(page(data)).count("There are no visits.") == 2
+
+
+def test_no_visits_are_not_told_as_homes_that_are_unknown() -> None:
+    data, nothing = resolve(CITY), np.empty(0, dtype=np.int32)
+    text = words(
+        page(
+            replace(data, users=nothing, pois=nothing, counts=nothing.astype(np.int64), order=None)
+        )
+    )
+    assert "no home can be told" not in text
+    assert "There are no visits." in text
+
+
+def probabilities(data: CheckIns) -> list[str]:
+    """The labels of the first chart's vertical axis, which SVG writes after the horizontal one."""
+    drawing = page(data).split("<svg", 2)[1]
+    labels = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
+    return labels[labels.index("km from home, up to") + 1 : labels.index("probability of a visit")]
+
+
+def test_probabilities_that_are_nearly_alike_have_numbers_at_their_axis() -> None:
+    data = resolve(CITY)
+    bands = Survey.of(data).facts()["distances"]["bands"]
+    known = [band["probability"] for band in bands if band["probability"]]
+    assert max(known) < 1.2 * min(known)  # no round number of a logarithmic axis is between them
+    assert len(probabilities(data)) >= 2
+    assert len(probabilities(resolve("synthetic-city"))) >= 2
+
+
+def test_bands_that_the_chart_leaves_out_are_said() -> None:
+    left_out = "Bands without a visit, or with too few random POIs, have no point."
+    for name, said in ((CITY, True), ("synthetic-city", False)):
+        survey = Survey.of(resolve(name))
+        assert said is any(not b["probability"] for b in survey.facts()["distances"]["bands"])
+        assert (left_out in words(describe_page(survey).decode())) is said
+
+
+def test_a_long_category_is_cut_in_the_chart_and_whole_in_the_table() -> None:
+    data = resolve(CITY)
+    name = "Residential Building and Apartment or Condominium with a Garden"
+    told = page(replace(data, category_names=(name, *data.category_names[1:])))
+    assert told.count(name) == 1
+    assert "Residential Building and" in told
+    assert "Apartment or Condominiu\N{HORIZONTAL ELLIPSIS}" in told
+    endless = page(replace(data, category_names=("x" * 200, *data.category_names[1:])))
+    assert f"{'x' * 23}\N{HORIZONTAL ELLIPSIS}" in endless
+
+
+def test_a_number_and_its_unit_stay_on_one_line() -> None:
+    assert not re.search(r"\d\.\d+ (km|%)", Tags(page(resolve(CITY))).text)
 
 
 def test_a_place_without_distance_is_drawn_at_ten_metres() -> None:

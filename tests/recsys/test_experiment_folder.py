@@ -6,15 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
+from recsys.data.catalogue import resolve
 from recsys.errors import DataError
 from recsys.experiment.folder import ExperimentFolder, holds_experiment
 from recsys.experiment.job import Job
+from recsys.experiment.source import checkins_digest
 from tests.recsys.experiments import CITY
 
 PLAN = {"kind": "test", "points": [1, 2]}
@@ -90,6 +94,49 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         pytest.raises(ParameterError, match="in use by another process"),
     ):
         ExperimentFolder(tmp_path / "x")
+
+
+def test_a_discarded_experiment_leaves_what_was_there_before(tmp_path: Path) -> None:
+    with ExperimentFolder(tmp_path / "a" / "b", plan=PLAN) as folder:
+        folder.keep(JOB, {"auc": 0.5})
+        folder.write_public("config.toml", b"")
+        folder.discard()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine.txt").write_text("kept")
+    with ExperimentFolder(tmp_path, plan=PLAN, force=True) as folder:
+        folder.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_half_written_outcomes_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    start(tmp_path / "x")
+    jobs = tmp_path / "x" / "public" / "jobs"
+    (jobs / f".{JOB.key}.json.0011.tmp").write_text('{"format": 1, "outc')
+    with ExperimentFolder(tmp_path / "x") as folder:
+        assert folder.done == 0
+        assert list(jobs.iterdir()) == []
+
+
+def test_the_digest_of_check_ins_sees_every_change_but_the_name() -> None:
+    data = resolve(CITY)
+    same = checkins_digest(data)
+    assert checkins_digest(replace(data, name="other")) == same
+    order = np.arange(data.users.size)
+    changed = (
+        {"users": data.users[::-1].copy()},
+        {"pois": data.pois[::-1].copy()},
+        {"lat": data.lat + 1e-9},
+        {"lon": -data.lon},
+        {"counts": data.counts + 1},
+        {"category": np.full_like(data.category, -1)},
+        {"order": None},
+        {"order": order[::-1].copy()},
+        {"user_ids": tuple(reversed(data.user_ids))},
+        {"poi_ids": tuple(reversed(data.poi_ids))},
+        {"category_names": tuple(reversed(data.category_names))},
+    )
+    digests = {checkins_digest(replace(data, **change)) for change in changed}
+    assert len(digests - {same}) == len(changed)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"outcome": {}}', '{"format": 9}'])

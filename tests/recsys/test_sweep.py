@@ -11,14 +11,15 @@ import pytest
 from mpc.core.errors import ParameterError
 from recsys.data.catalogue import resolve
 from recsys.data.prepare import PrepareConfig
-from recsys.errors import PrivacyRefusal
+from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.experiment.bench import Bench
 from recsys.experiment.fit import fit_line
 from recsys.experiment.folder import ExperimentFolder
-from recsys.experiment.sweep import POIS_PER_USER, SHAPES, TRAINING_STEPS, Plan, sweep
+from recsys.experiment.sweep import POIS_PER_USER, SHAPES, TRAINING_STEPS, Plan, sizes, sweep
 from recsys.models import fm
 from recsys.prirec import PriRec
-from recsys.report.sweep_text import INSECURE, sweep_lines
+from recsys.report.sweep_page import sweep_page
+from recsys.report.sweep_text import DIVERGED, INSECURE, sweep_lines
 from tests.recsys.experiments import CITY, Here, base, bench
 
 
@@ -60,10 +61,41 @@ def test_neighbours_mark_what_protects_nobody(tmp_path: Path) -> None:
     assert "\n".join(sweep_lines(result)).count(INSECURE) == 6
 
 
-def test_too_few_neighbours_are_refused_in_protocol_mode(tmp_path: Path) -> None:
-    plan = Plan("neighbours", CITY, base(mode="protocol"), (2,))
-    with pytest.raises(PrivacyRefusal, match="2 neighbours"):
+def test_too_few_neighbours_are_refused_in_protocol_mode() -> None:
+    for values in ((2,), (0, 1, 5), ()):
+        with pytest.raises(PrivacyRefusal, match=r"[12] neighbours") as error:
+            Plan("neighbours", CITY, base(mode="protocol"), values)
+        assert error.value.remedy == "name --values without 1 and 2, or --mode simulate"
+    with pytest.raises(PrivacyRefusal, match="1 neighbours"):
+        Plan("epsilon", CITY, base(mode="protocol", neighbours=1), (1.0,))
+    Plan("neighbours", CITY, base(mode="protocol"), (0, 3))
+
+
+def test_a_point_that_diverges_leaves_the_others_their_place(tmp_path: Path) -> None:
+    plan = Plan("neighbours", CITY, base(weights="literal", epochs=30), (0, 3))
+    result = swept(plan, tmp_path / "x")
+    for line in result["lines"]:
+        assert line["diverged"] == [3]
+        assert line["y"][0] is not None
+        assert line["y"][1] is None
+    assert "\n".join(sweep_lines(result)).count(DIVERGED) == 3
+    assert DIVERGED.encode() in sweep_page(result)
+
+
+@pytest.mark.parametrize("kind", ["iterations", "neighbours"])
+def test_where_nothing_is_left_to_draw_divergence_is_an_error(tmp_path: Path, kind: str) -> None:
+    """A curve has no epoch to leave out, and a sweep whose points all diverged shows nothing."""
+    values = () if kind == "iterations" else (3,)
+    plan = Plan(kind, CITY, base(weights="literal", epochs=30), values)
+    with pytest.raises(DivergenceError, match=r"^prirec(.*) diverged under seed 0"):
         swept(plan, tmp_path / "x")
+
+
+def test_sizes_are_shares_of_the_largest() -> None:
+    assert sizes(8000) == SHAPES["size"].values == (500, 1000, 2000, 4000, 8000)
+    assert sizes(85_466) == (5342, 10_683, 21_367, 42_733, 85_466)  # the paper's Koubei
+    with pytest.raises(ParameterError, match="users"):
+        sizes(31)
 
 
 def test_epsilon_has_a_line_without_dynamic_features(tmp_path: Path) -> None:
@@ -146,6 +178,9 @@ def test_a_resumed_sweep_has_the_digest_of_a_whole_one(tmp_path: Path) -> None:
         ({"kind": "iterations", "values": (1, 2)}, "values have no meaning"),
         ({"values": (1.0, 1.0)}, "named once each"),
         ({"values": (-1.0,)}, "epsilon"),
+        ({"seeds": 0}, "seeds"),
+        ({"kind": "size", "data": None, "values": (0, 100)}, "users"),
+        ({"kind": "size", "data": None, "values": (100.5,)}, "does not describe a city"),
         ({"kind": "neighbours", "values": (1.5,)}, "neighbours must be an integer"),
     ],
 )

@@ -78,12 +78,18 @@ def browser() -> Iterator["Browser"]:
 
 @dataclass
 class Tab:
-    """A page that was opened. requests: URLs that it asked for, itself apart."""
+    """A page that was opened.
+
+    requests: URLs that it asked for, itself apart.  errors: what the browser complained about,
+    such as a script that the page's policy forbids.
+    """
 
     browser: "Browser"
+    target: str
     session: str
     url: str
     requests: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, which must be plain data."""
@@ -95,6 +101,10 @@ class Tab:
         if "exceptionDetails" in answer:
             raise BrowserError(f"{expression[:200]}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
+
+    def close(self) -> None:
+        """Close the tab."""
+        self.browser.command("Target.closeTarget", {"targetId": self.target})
 
     def screenshot(self) -> bytes:
         """The whole page, below the visible part too, as PNG."""
@@ -113,13 +123,14 @@ class Browser:
     """One process of Chromium. profile: an empty folder."""
 
     def __init__(self, path: str, profile: Path) -> None:
+        self.profile = profile
         to_browser, self._commands = _pipe()
         self._answers, from_browser = _pipe()
         self._buffer = b""
         self._events: list[dict[str, Any]] = []
         self._last = 0
         try:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", "-c", _START, str(to_browser), str(from_browser)),
                     *(path, *_FLAGS, f"--user-data-dir={profile}"),
@@ -148,7 +159,8 @@ class Browser:
         self.command("Emulation.setDeviceMetricsOverride", metrics, session)
         self.command("Page.enable", {}, session)
         self.command("Network.enable", {}, session)
-        tab = Tab(self, session, url)
+        self.command("Log.enable", {}, session)
+        tab = Tab(self, target, session, url)
         self._events.clear()
         answer = self.command("Page.navigate", {"url": url}, session)
         if "errorText" in answer:
@@ -163,11 +175,16 @@ class Browser:
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
         )
         for event in self._events:
-            if event["method"] == "Network.requestWillBeSent" and event["session"] == tab.session:
-                url = event["params"]["request"]["url"]
+            if event["session"] != tab.session:
+                continue
+            params = event["params"]
+            if event["method"] == "Network.requestWillBeSent":
+                url = params["request"]["url"]
                 # What a data: URL shows is in the page itself.
                 if url != tab.url and not url.startswith("data:"):
                     tab.requests.append(url)
+            elif event["method"] == "Log.entryAdded" and params["entry"]["level"] == "error":
+                tab.errors.append(params["entry"]["text"])
         self._events.clear()
 
     def command(
@@ -194,13 +211,13 @@ class Browser:
             self.command("Browser.close", {})
         os.close(self._commands)
         try:
-            self._process.wait(10)
+            self.process.wait(10)
         except subprocess.TimeoutExpired:
             pass
         finally:
             with suppress(ProcessLookupError):  # its session: children that are still there
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
             os.close(self._answers)
 
     def _wait_for(self, method: str, session: str) -> None:
