@@ -72,7 +72,7 @@ def line_chart(
             axes.set_xscale("log")
             _log_ticks(axes.xaxis, values, across=True)
         elif bool((values == np.round(values)).all()):
-            axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
+            axes.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
         if log_y:
             axes.set_yscale("log")
             _log_ticks(axes.yaxis, None, across=False)

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.transforms import blended_transform_factory
+from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from mpc.core.errors import ParameterError
@@ -24,6 +24,7 @@ _QUIET = "#aab4be"
 _EDGE = "#3b6ea5"
 _MARGIN = 0.06
 _SMALLEST_KM = 0.5
+_SCALE_BELOW = 11  # points
 _FLATTEST, _TALLEST = 0.62, 1.0  # height of a map by its width
 
 
@@ -120,7 +121,7 @@ def point_map(
     if values is not None and values.shape != lat.shape:
         raise ParameterError(f"{lat.size} points with values of shape {values.shape}")
     view = view or View.of(lat, lon)
-    bars = (0.75 if values is not None else 0.0) + (0.5 if label or highlights else 0.0)
+    bars = (0.75 if values is not None else 0.0) + (0.5 if label or highlights else 0.0) + 0.3
     with drawing(WIDTH * view.height / view.width + bars) as figure:
         axes = figure.add_subplot()
         _frame(axes, view)
@@ -267,30 +268,30 @@ def spread(x: Floats, y: Floats, apart: float) -> tuple[Floats, Floats]:
 
 
 def _scale(axes: Axes, view: View) -> None:
-    """A bar of 1, 2 or 5 times a power of ten km, at most a third of the map wide."""
+    """A bar of 1, 2 or 5 times a power of ten km, at most a third of the map wide.
+
+    It lies below the map, where no point can be under it.
+    """
     room = view.width / 3
     power = 10.0 ** np.floor(np.log10(room))
     length = max(step * power for step in (1, 2, 5) if step * power <= room)
-    left = view.low[0] + 0.04 * view.width
-    transform = blended_transform_factory(axes.transData, axes.transAxes)
-    for colour, wide in (("white", 6.0), (INK, 2.5)):
-        axes.plot(
-            *([left, left + length], [0.045, 0.045]),
-            color=colour,
-            linewidth=wide,
-            transform=transform,
-            solid_capstyle="butt",
-            zorder=6,
-        )
-    axes.text(
-        left + length / 2,
-        0.062,
-        f"{length:,g} km" if length >= 1 else f"{1000 * length:g} m",
-        transform=transform,
-        ha="center",
-        va="bottom",
-        fontsize=11,
+    end = view.low[0] + length
+    down = ScaledTranslation(0, -_SCALE_BELOW / 72, axes.get_figure().dpi_scale_trans)
+    axes.plot(
+        *([view.low[0], end], [0, 0]),
         color=INK,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
-        zorder=6,
+        linewidth=2.5,
+        transform=axes.get_xaxis_transform() + down,
+        solid_capstyle="butt",
+        clip_on=False,
+    )
+    axes.annotate(
+        f"{length:,g} km" if length >= 1 else f"{1000 * length:g} m",
+        (end, 0),
+        (6, -_SCALE_BELOW),
+        xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points",
+        va="center_baseline",
+        fontsize=11,
+        annotation_clip=False,
     )
