@@ -121,7 +121,8 @@ def point_map(
     if values is not None and values.shape != lat.shape:
         raise ParameterError(f"{lat.size} points with values of shape {values.shape}")
     view = view or View.of(lat, lon)
-    bars = (0.75 if values is not None else 0.0) + (0.5 if label or highlights else 0.0) + 0.3
+    # Inches for colours, legend and scale; what is too much stays free below.
+    bars = (0.75 if values is not None else 0) + (0.6 if highlights else 0.35 if label else 0) + 0.3
     with drawing(WIDTH * view.height / view.width + bars) as figure:
         axes = figure.add_subplot()
         _frame(axes, view)
@@ -150,7 +151,7 @@ def _plane(lat0: float, lon0: float, lat: Floats, lon: Floats) -> tuple[Floats, 
 def _frame(axes: Axes, view: View) -> None:
     axes.set_xlim(view.low[0], view.high[0])
     axes.set_ylim(view.low[1], view.high[1])
-    axes.set_aspect("equal")
+    axes.set_aspect("equal", anchor="N")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.grid(visible=False)
@@ -276,7 +277,7 @@ def _scale(axes: Axes, view: View) -> None:
     power = 10.0 ** np.floor(np.log10(room))
     length = max(step * power for step in (1, 2, 5) if step * power <= room)
     end = view.low[0] + length
-    down = ScaledTranslation(0, -_SCALE_BELOW / 72, axes.get_figure().dpi_scale_trans)
+    down = ScaledTranslation(0, -_SCALE_BELOW / 72, axes.figure.dpi_scale_trans)
     axes.plot(
         *([view.low[0], end], [0, 0]),
         color=INK,
