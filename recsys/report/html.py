@@ -40,7 +40,11 @@ a:focus-visible, summary:focus-visible, .scroll:focus-visible { outline: 3px sol
   outline-offset: 2px; }
 .callout { border-left: .3rem solid var(--link); background: var(--tint); padding: .6rem .9rem;
   font-weight: 600; }
-.scroll { overflow-x: auto; max-width: 100%; margin: .9rem 0; }
+.scroll { overflow-x: auto; max-width: 100%; margin: .9rem 0; background:
+  linear-gradient(to right, #fff 50%, #fff0) 0 0 / 2rem 100% no-repeat local,
+  linear-gradient(to left, #fff 50%, #fff0) 100% 0 / 2rem 100% no-repeat local,
+  linear-gradient(to right, #1b253038, #1b253000) 0 0 / .9rem 100% no-repeat,
+  linear-gradient(to left, #1b253038, #1b253000) 100% 0 / .9rem 100% no-repeat; }
 table { border-collapse: collapse; font-size: .93rem; line-height: 1.4;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .4rem 1rem .4rem 0; text-align: left; vertical-align: top;
@@ -154,7 +158,7 @@ def bullets(lines: Sequence[str]) -> Html:
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
 ) -> Html:
-    """A table of texts that scrolls in its own box where it is too wide.
+    """A table of texts that scrolls in its own box where it is too wide; a shadow marks the side.
 
     The first cell of a row is its heading. right: columns of numbers, whose ends are aligned.
     ParameterError for a row that is not as long as the header.

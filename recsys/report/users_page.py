@@ -179,7 +179,7 @@ def _network_map(network: UserNetwork, lat: Floats, lon: Floats) -> Html:
     hidden = view.outside(lat, lon)
     caption = "Homes, and a line from each user to each of her neighbours."
     if step > 1:
-        caption = f"Homes, and lines to the neighbours of every {step}th user."
+        caption = f"Homes, and lines to the neighbours of one user in {step}."
     if hidden:
         caption += f" {hidden:,} homes lie beyond the edges of the map."
     drawing = point_map(lat, lon, edges=edges, label="homes", view=view)

@@ -1,14 +1,16 @@
 """The pages of a run in a real browser, wide and narrow; and that the checks see what is wrong."""
 
+import io
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from matplotlib.image import imread
 
 from recsys.cli.main import main
-from recsys.report.html import Html, Page, figure
-from tests.support.browser import Browser, BrowserError, browser, executable
+from recsys.report.html import Html, Page, figure, table
+from tests.support.browser import Browser, BrowserError, Tab, browser, executable
 from tests.support.cli import CITY
 from tests.support.pages import WIDTHS, check_page, seen_faults
 
@@ -33,6 +35,31 @@ def test_figures_stand_beside_each_other_where_there_is_room(
         first, second = tab.evaluate(tops)
         assert (first == second) is beside
         tab.close()
+
+
+def edges(tab: Tab) -> list[bool]:
+    """Whether the left and the right edge of the first table's box are in shadow."""
+    left, right, y = tab.evaluate(
+        "((box, table) => [box.left, box.right, table.bottom - 3])"
+        "(...['.scroll', 'table'].map(x => document.querySelector(x).getBoundingClientRect()))"
+    )
+    pixels = imread(io.BytesIO(tab.screenshot()), format="png")
+    return [bool(pixels[int(y), int(x), :3].max() < 0.97) for x in (left + 1, right - 2)]
+
+
+def test_a_shadow_tells_where_a_table_goes_on(chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_bytes(Page("t").section("s", table(["word"] * 9, [["word"] * 9])).render())
+    tab = chromium.open(path, width=1280)
+    assert edges(tab) == [False, False]
+    tab.close()
+    tab = chromium.open(path, width=400)
+    assert edges(tab) == [False, True]
+    tab.evaluate("void (document.querySelector('.scroll').scrollLeft = 100)")
+    assert edges(tab) == [True, True]
+    tab.evaluate("void (document.querySelector('.scroll').scrollLeft = 9999)")
+    assert edges(tab) == [True, False]
+    tab.close()
 
 
 def drawing(inside: str) -> Html:

@@ -1,6 +1,7 @@
 """Charts and maps: equal data give equal drawings, and what is drawn is what was given."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import matplotlib
@@ -88,6 +89,14 @@ def test_a_single_line_needs_no_legend() -> None:
     assert "one</text>" in lines(vertical=(2.0, "here"))
 
 
+@pytest.mark.parametrize("epochs", [1, 2, 3, 40])
+def test_an_axis_of_epochs_has_no_fractions(epochs: int) -> None:
+    drawing = lines(Series("a", list(range(1, epochs + 1)), [float("nan")] * epochs))
+    ticks = re.findall(r">([\d.]+)</text>", drawing.split(">epoch</text>")[0])
+    assert ticks
+    assert all(tick.isdecimal() for tick in ticks), ticks
+
+
 def test_hollow_points_are_filled_with_white() -> None:
     assert lines().count("fill: #ffffff; stroke: #0072b2") == 1
     solid = Series("one", X, [0.5, None, 0.7])
@@ -171,6 +180,22 @@ def test_one_point_and_points_of_one_place_have_a_map() -> None:
     view = View.of(np.full(3, 5.0), np.full(3, 5.0))
     assert view.width >= view.height > 0.3
     assert view.outside(np.full(3, 5.0), np.full(3, 5.0)) == 0
+
+
+def test_the_scale_lies_below_every_point() -> None:
+    lat, lon = town(100)
+    view = View.of(lat, lon)
+    x, y = view.project(lat, lon)
+    tight = replace(view, low=(x.min(), y.min()), high=(x.max(), y.max()))
+    marks = [Places("best", lat[:9], lon[:9], numbered=True)]
+    choices: list[dict[str, Any]] = [{}, {"label": "POIs", "highlights": marks}]
+    for options in choices:
+        drawing = point_map(lat, lon, view=tight, **options)
+        points = [float(place) for place in re.findall(r'<use [^>]*y="([\d.]+)"', drawing)]
+        scale = re.search(r'<text [^>]*y="([\d.]+)"[^>]*>2 km</text>', drawing)
+        assert len(points) >= 100
+        assert scale
+        assert float(scale[1]) - 9 > max(points)  # where its letters begin
 
 
 @pytest.mark.parametrize(

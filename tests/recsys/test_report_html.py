@@ -83,6 +83,12 @@ def test_a_page_that_depends_on_anything_else_is_caught(markup: str, fault: str)
     assert any(one.startswith(fault) for one in found), found
 
 
+def test_a_page_names_its_language_and_fits_a_narrow_screen() -> None:
+    attributes = Source(Page("t").render()).attributes
+    assert ("html", "lang", "en") in attributes
+    assert ("meta", "content", "width=device-width, initial-scale=1") in attributes
+
+
 def test_a_page_without_a_policy_is_caught() -> None:
     assert source_faults(b"<p>a</p>") == ["no content security policy"]
 

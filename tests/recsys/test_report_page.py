@@ -1,6 +1,7 @@
 """The two pages of a training run: what they say, and that the public one tells of no user."""
 
 import json
+import re
 import stat
 from dataclasses import replace
 from functools import partial
@@ -13,17 +14,19 @@ import pytest
 from recsys.baselines.fm import FM
 from recsys.data.prepare import PrepareConfig
 from recsys.network import weigh
-from recsys.prirec import PriRec, homes
+from recsys.prirec import PriRec, build_network, homes
 from recsys.recommender import Recommender
 from recsys.report import page as report
+from recsys.report import users_page as users
 from recsys.report.costs import Costs
-from recsys.report.html import Html, figure
+from recsys.report.html import Html, Page, figure
 from recsys.report.ledger import INFINITY, shown
 from recsys.report.maps import Places, point_map
 from recsys.report.page import public_page, write_report
 from recsys.report.run_folder import RunFolder
 from recsys.report.summary import Summary, summarise
 from recsys.report.users_page import LISTED, median_user, network_figures, users_page
+from recsys.simulation import SimulationRng
 from tests.recsys.worlds import city, small, world
 from tests.support.cli import QUICK, Run
 from tests.support.pages import Source, source_faults
@@ -77,12 +80,21 @@ def folder(model: PriRec, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def leaks(page: bytes, model: Recommender) -> list[str]:
-    """What a page tells of single users, in words or as points on a map."""
+    """What a page tells of single users: three decimals of a home anywhere, two in its words.
+
+    Two decimals of a degree are a kilometre; a chart has so many numbers that some look like them.
+    """
     source, prepared = Source(page), model.prepared_
     text = page.decode()
     found = [f"user {name}" for name in prepared.user_ids if name in text]
+    numbers = re.findall(r"(-?\d+\.(\d{2,}))", source.text)
+    said = [(float(number), 10.0 ** -len(decimals)) for number, decimals in numbers]
     for user, place in enumerate(zip(*homes(prepared), strict=True)):
-        if any(f"{degrees:.9f}"[:-6] in text for degrees in place):
+        if any(
+            f"{degrees:.9f}"[:-6] in text
+            or any(abs(number - degrees) <= unit for number, unit in said)
+            for degrees in place
+        ):
             found.append(f"home of {user}")
     # The busiest POIs stand in a table, by an estimate that costs epsilon; no others are named.
     named = {poi for poi in prepared.poi_ids if poi in source.text}
@@ -109,6 +121,17 @@ def test_a_public_page_that_shows_a_user_is_caught(
     assert "user zq-user-0" in leaks(public(model), model)
 
 
+@pytest.mark.parametrize("decimals", [2, 3, 4, 9])
+@pytest.mark.parametrize("coordinate", [0, 1])
+def test_a_home_is_found_however_it_is_rounded(
+    model: PriRec, decimals: int, coordinate: int
+) -> None:
+    for user, degrees in enumerate(homes(model.prepared_)[coordinate]):
+        for shown_degrees in (f"{degrees:.{decimals}f}", f"{degrees:.12f}"[: decimals - 12]):
+            page = Page("t").section("s", f"near {shown_degrees} degrees").render()
+            assert f"home of {user}" in leaks(page, model), shown_degrees
+
+
 def _careless_pois(model: Recommender) -> list[Html]:
     prepared = model.prepared_
     lat, lon = homes(prepared)
@@ -132,6 +155,28 @@ def test_the_public_map_is_drawn_from_pois_and_estimates_alone(
     assert [id(array) for array in arrays] == [id(prepared.lat), id(prepared.lon)]
     assert options.keys() == {"values", "value_label", "view"}
     assert options["values"] is model.features_.counts[0].estimate
+
+
+def test_the_busiest_pois_are_listed_with_their_estimates_and_never_counted(
+    model: PriRec, folder: Path
+) -> None:
+    """A count of visitors without noise would tell whether the last of them was there."""
+    cells = [text for _, text in Source((folder / "public" / "report.html").read_bytes()).cells]
+    estimate = model.features_.counts[0].estimate
+    best = np.argsort(-estimate, kind="stable")[:10]
+    start = cells.index("highest estimates: POI") + 3
+    listed = {cells[start + 3 * i]: cells[start + 3 * i + 2] for i in range(10)}
+    assert listed == {model.prepared_.poi_ids[poi]: f"{estimate[poi]:,.1f}" for poi in best}
+    exact = np.bincount(model.prepared_.visitors.pois, minlength=model.prepared_.n_pois)
+    assert not np.isin(np.round(estimate[best], 1), exact).all()  # else the two look alike
+
+
+def test_a_run_in_its_place_leaves_neither_page(model: PriRec, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with RunFolder(path, settings=SETTINGS) as run:
+        write_report(run, model, summary_of(model, path))
+    with RunFolder(path, settings=SETTINGS, force=True):
+        assert list(path.glob("*/report.html")) == []
 
 
 def test_the_private_page_is_readable_by_its_owner_only(folder: Path) -> None:
@@ -294,6 +339,24 @@ def test_network_figures_of_three_users_on_a_line() -> None:
     np.testing.assert_allclose(found.km[:, 0], [111.195, 111.195, 222.390], atol=1e-3)
     assert found.named.tolist() == [1, 2, 0]
     assert found.mutual == pytest.approx(2 / 3)
+
+
+def test_a_map_of_too_many_edges_has_those_of_every_few_users(
+    model: PriRec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+
+    def watched(*arrays: Any, edges: Any = None, **options: Any) -> Html:
+        drawn.append(edges)
+        return point_map(*arrays, edges=edges, **options)
+
+    neighbours = build_network(model.prepared_, model.config, SimulationRng(0)).neighbours
+    monkeypatch.setattr(users, "point_map", watched)
+    monkeypatch.setattr(users, "MOST_EDGES", neighbours.size // 3)
+    text = Source(users_page(model)).text
+    expected = [(user, int(to)) for user in range(0, len(neighbours), 3) for to in neighbours[user]]
+    assert [tuple(edge) for edge in drawn[-1].tolist()] == expected
+    assert "lines to the neighbours of one user in 3." in text
 
 
 def test_a_random_network_uses_no_home_and_shows_none() -> None:
