@@ -1,11 +1,9 @@
 """What ``privrec compare`` and ``privrec sweep`` share: options, folder, processes, progress."""
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,16 +112,6 @@ def bench(
     """A bench whose trainings run in ``workers`` processes."""
     with open_pool(workers, fresh=fresh) as pool:
         yield Bench(experiment, pool, told)
-
-
-def new_folder(name: str) -> Path:
-    """runs/NAME-TIME, with a number behind it if that is there already."""
-    moment = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    name = re.sub(r"[^\w.-]+", "-", f"{name}-{moment}")
-    folder, number = Path("runs") / name, 2
-    while folder.exists():
-        folder, number = Path("runs") / f"{name}-{number}", number + 1
-    return folder
 
 
 def effective(settings: Settings, **more: toml.Value) -> bytes:

@@ -14,9 +14,9 @@ from recsys.cli.experiments import (
     check_data,
     count_workers,
     effective,
-    new_folder,
     opened,
 )
+from recsys.cli.folders import new_folder
 from recsys.cli.settings import Settings
 from recsys.config import TrainConfig
 from recsys.data.catalogue import find

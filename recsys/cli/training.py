@@ -1,14 +1,13 @@
 """What ``privrec train`` does: prepare, fit, measure, write; new or resumed."""
 
-import re
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 
 from mpc.core.errors import ParameterError, ToolkitError
 from recsys.cli.console import Console
 from recsys.cli.failures import InterruptedRunError
+from recsys.cli.folders import new_folder
 from recsys.cli.settings import DATA, Settings, build
 from recsys.data.catalogue import DataSet, find
 from recsys.data.checkins import CheckIns
@@ -31,7 +30,7 @@ def start_run(settings: Settings, out: Path | None, console: Console, *, force: 
     """Train anew in ``out``, by default a new folder below runs/."""
     source = find(settings.data)
     checkins = source.load()
-    folder = out or _new_folder(settings, checkins.name)
+    folder = out or new_folder(f"{settings.train.model.replace('-', '-minus')}-{checkins.name}")
     with RunFolder(folder, settings=settings.flat(), force=force) as run:
         try:
             summary = _train(run, settings, source, checkins, console)
@@ -127,14 +126,3 @@ def _epoch_line(record: EpochRecord, model: Recommender, costs: Costs) -> str:
         nominal = " (nominal)" if config.seed is not None else ""
         parts.append(f"epsilon {shown(config.epsilon)}{nominal} per user-POI pair")
     return "  ".join(parts)
-
-
-def _new_folder(settings: Settings, data: str) -> Path:
-    """runs/MODEL-DATA-TIME, with a number behind it if that is there already."""
-    model = settings.train.model.replace("-", "-minus")
-    moment = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    name = re.sub(r"[^\w.-]+", "-", f"{model}-{data}-{moment}")
-    folder, number = Path("runs") / name, 2
-    while folder.exists():
-        folder, number = Path("runs") / f"{name}-{number}", number + 1
-    return folder
