@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc.core.errors import ParameterError
-from mpc.core.rng import SYSTEM_RNG, Rng
+from mpc.core.rng import SYSTEM_RNG, Rng, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,24 +33,31 @@ class PostProcessed:
 class Estimate:
     """A raw, unbiased estimate: a count may come out negative, or above the number of users.
 
-    value: float64, any shape.  variance: of ``value``, float64, broadcasts against it; the noise of
-    the mechanism only, given the true data.  n: the number of reports behind each entry.
+    value: float64, any shape.  n: the number of reports behind each entry.
+    variance: of ``value``, float64, broadcasts against it; the noise of the mechanism only, given
+        the true data. Where it depends on the truth, the estimate stands in for it ("plug-in").
+    worst: the same for the data that make it largest; it needs no plug-in, so it always holds.
     """
 
     value: NDArray[np.float64]
     variance: NDArray[np.float64]
+    worst: NDArray[np.float64]
     n: int
 
-    def interval(self, confidence: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def interval(
+        self, confidence: float = 0.95, *, worst: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Lower and upper end, normal approximation, each of ``value``'s shape; not clipped.
 
+        worst: use the worst-case variance instead of the plug-in.
         It covers the mechanism's noise, not the sampling of the users. The approximation needs a
         few dozen reports on either side.  Raises ParameterError unless 0 < confidence < 1.
         """
         if not 0 < confidence < 1:
             raise ParameterError(f"confidence must lie in (0, 1), got {confidence!r}")
+        variance = self.worst if worst else self.variance
         # The lower tail is given, since 1 - tail would lose a small tail to rounding.
-        half = -NormalDist().inv_cdf((1 - confidence) / 2) * np.sqrt(self.variance)
+        half = -NormalDist().inv_cdf((1 - confidence) / 2) * np.sqrt(variance)
         return np.asarray(self.value - half), np.asarray(self.value + half)
 
     def clipped(self, low: float = 0.0, high: float | None = None) -> PostProcessed:
@@ -65,9 +72,46 @@ class Estimate:
         value = np.asarray(np.clip(self.value, low, top))
         return PostProcessed(value=value, step=f"clipped to [{low:g}, {top:g}]", raw=self)
 
+    def simplex(self, total: float | None = None) -> PostProcessed:
+        """The nearest counts (least squares) that are not negative and add up to ``total``.
+
+        For a histogram, so ``value`` must have one axis, of at least one entry, all finite.
+        total: positive and finite, by default n.  Source: Duchi, Shalev-Shwartz, Singer and
+        Chandra, "Efficient projections onto the l1-ball" (ICML 2008), figure 1.
+        """
+        return self._on_simplex(total, "projected to the simplex of sum")
+
+    def norm_sub(self, total: float | None = None) -> PostProcessed:
+        """Norm-Sub: take one number off every count and set what falls below 0 to 0.
+
+        The number is the one that leaves the sum ``total`` (by default n). Wang et al., "Locally
+        differentially private frequency estimation with consistency" (NDSS 2020), show that this
+        is the point that ``simplex`` finds; both names give it.
+        """
+        return self._on_simplex(total, "norm-sub to the sum")
+
+    def _on_simplex(self, total: float | None, step: str) -> PostProcessed:
+        target = float(self.n) if total is None else float(total)
+        if not 0 < target < math.inf:
+            raise ParameterError(f"total must be positive and finite, got {total!r}")
+        if self.value.ndim != 1 or not self.value.size or not np.isfinite(self.value).all():
+            raise ParameterError(
+                f"a simplex needs finite counts on one axis, got shape {self.value.shape}",
+                remedy="post-process one histogram at a time",
+            )
+        falling = np.sort(self.value)[::-1]
+        # How far the largest i + 1 counts must come down so that they alone add up to the target.
+        excess = (np.cumsum(falling) - target) / np.arange(1, falling.size + 1)
+        last = np.flatnonzero(falling > excess)[-1]  # the first entry always qualifies
+        value = np.maximum(self.value - excess[last], 0.0)
+        return PostProcessed(value=value, step=f"{step} {target:g}", raw=self)
+
 
 class Mechanism(Protocol):
-    """An epsilon-LDP randomizer of arrays and the estimator that fits it."""
+    """An epsilon-LDP randomizer of arrays and the estimator that fits it.
+
+    A report is one entry of the leading axis of what ``perturb`` returns; batches travel packed.
+    """
 
     @property
     def epsilon(self) -> float:
@@ -77,11 +121,21 @@ class Mechanism(Protocol):
     def unit(self) -> str:
         """What ``epsilon`` protects: "bit", "value", "coordinate" or "vector"."""
 
+    @property
+    def report_bits(self) -> int:
+        """Bits that one report takes on the wire."""
+
     def perturb(self, x: NDArray[Any], *, rng: Rng = SYSTEM_RNG) -> NDArray[Any]:
-        """Randomize each unit of ``x`` independently."""
+        """Randomize each unit of ``x`` independently, with fresh coins."""
 
     def estimate(self, reports: NDArray[Any]) -> Estimate:
         """The mechanism's own statistic over axis 0 of ``reports``, unbiased."""
+
+    def pack(self, reports: NDArray[Any]) -> bytes:
+        """Reports as bytes: ceil(reports * report_bits / 8) of them."""
+
+    def unpack(self, data: bytes, shape: Shape) -> NDArray[Any]:
+        """Inverse of ``pack``; WireError for bytes that are not the encoding of such reports."""
 
 
 def checked_epsilon(epsilon: float, minimum: float) -> float:

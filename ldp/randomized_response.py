@@ -19,19 +19,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldp.mechanism import Estimate, checked_epsilon
-from ldp.rounding import exp_bounds, log_ratio_bounds, round_up, settle
+from ldp import packed
+from ldp.mechanism import Estimate
+from ldp.thresholds import largest_threshold, loss
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from mpc.core.keystream import PIECE_BYTES
-from mpc.core.rng import SYSTEM_RNG, Rng
-from mpc.core.samplers import ONE, bernoulli
-
-MIN_EPSILON = 2.0**-60
-"""Below it the coin could not tell its two sides apart: one step of ``keep`` is about 2^-62."""
-
-# ln(2^64 - 1) is 44.36: from here on the most truthful coin is the answer.
-_SATURATED = 45.0
+from mpc.core.rng import ONE, SYSTEM_RNG, Rng, Shape
 
 
 @dataclass(frozen=True)
@@ -55,16 +49,7 @@ class RandomizedResponse:
         epsilon: finite, at least 2^-60; from 44.37 on the loss stays at ln(2^64 - 1) = 44.36.
         Raises ParameterError for anything else, NaN, strings and bools included.
         """
-        value = checked_epsilon(epsilon, MIN_EPSILON)
-        if value >= _SATURATED:
-            return cls(ONE - 1)
-
-        def bounds(digits: int) -> tuple[int, int]:
-            low, high = exp_bounds(value, digits)
-            # The odds e^epsilon : 1 as a share of 2^64; the floor keeps to the private side.
-            return ONE * low // (1 + low), ONE * high // (1 + high)
-
-        return cls(settle(bounds))
+        return cls(largest_threshold(epsilon))
 
     @cached_property
     def epsilon(self) -> float:
@@ -72,16 +57,17 @@ class RandomizedResponse:
 
         From ``from_epsilon`` it never exceeds the request, which is such a double too.
         """
-        return settle(self._epsilon_bounds)
-
-    def _epsilon_bounds(self, digits: int) -> tuple[float, float]:
-        low, high = log_ratio_bounds(self.keep, ONE - self.keep, digits)
-        return round_up(low), round_up(high)
+        return loss(Fraction(self.keep, ONE - self.keep))
 
     @property
     def unit(self) -> str:
         """What ``epsilon`` protects: one bit of one user."""
         return "bit"
+
+    @property
+    def report_bits(self) -> int:
+        """Bits of one report on the wire: one."""
+        return 1
 
     @cached_property
     def variance(self) -> float:
@@ -105,7 +91,7 @@ class RandomizedResponse:
         # Piece by piece, so that the coins are used while they are in the cache.
         for start in range(0, flat.size, PIECE_BYTES):
             piece = flat[start : start + PIECE_BYTES]
-            truthful = bernoulli(self.keep, piece.size, rng)
+            truthful = rng.bernoulli(self.keep, piece.size)
             _report(piece, truthful, out[start : start + PIECE_BYTES])
         return out.reshape(bits.shape)
 
@@ -152,15 +138,22 @@ class RandomizedResponse:
             raise ParameterError(f"ones must be integers, got dtype {counts.dtype}")
         if counts.size and not (counts.min() >= 0 and counts.max() <= n):
             raise ParameterError(f"ones must lie in [0, {n}]")
+        variance = np.full(counts.shape, n * self.variance)
         # Eq. 6 is (ones - n q) / (p - q). Written around n / 2 its numerator is an exact integer,
         # so that no digit is lost where p - q is tiny.
         surplus = 2 * counts.astype(np.int64) - n
         value = (surplus / (self._gap / ONE) + float(n)) / 2
         return Estimate(
-            value=np.asarray(value, dtype=np.float64),
-            variance=np.full(counts.shape, n * self.variance),
-            n=n,
+            value=np.asarray(value, dtype=np.float64), variance=variance, worst=variance, n=n
         )
+
+    def pack(self, reports: NDArray[np.bool_]) -> bytes:
+        """Reports of any shape, eight to a byte."""
+        return packed.pack(_bits(reports, "reports"))
+
+    def unpack(self, data: bytes, shape: Shape) -> NDArray[np.bool_]:
+        """Inverse of ``pack`` for a known shape; WireError for bytes that are no such reports."""
+        return packed.unpack(data, shape)
 
 
 def _bits(x: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ the seed knows every coin.
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
@@ -90,9 +90,16 @@ class _RowRng(Rng):
         self._index = index
         self._next = 0
 
-    def uniform(self, bound: int, shape: Shape = ()) -> NDArray[np.uint64]:
-        raise ParameterError(
-            "exact integers below a bound take a different number of words in each row",
+    def uniform(self, bound: int, shape: Shape = (), dtype: DTypeLike = np.uint64) -> NDArray[Any]:
+        raise self._refusal("exact integers below a bound")
+
+    def bernoulli(self, threshold: int, shape: Shape = ()) -> NDArray[np.bool_]:
+        raise self._refusal("Bernoulli bits")
+
+    @staticmethod
+    def _refusal(what: str) -> ParameterError:
+        return ParameterError(
+            f"{what} take a different number of words in each row",
             remedy="draw them from SimulationRng.coins",
         )
 

@@ -1,9 +1,11 @@
 """Randomness as an object: the ``Rng`` interface and ``SYSTEM_RNG``, the secure default.
 
 Source: AES-256-CTR (NIST SP 800-38A) keyed by the operating system; rejection sampling for exact
-    uniform integers (Devroye, "Non-Uniform Random Variate Generation", 1986, II.3).
+    uniform integers (Devroye, "Non-Uniform Random Variate Generation", 1986, II.3); byte-wise
+    comparison of a uniform word with a threshold, refined only on ties, for Bernoulli bits.
 Model: the operating system's generator gives uniform keys; AES-256 is a pseudo-random permutation.
-Error: uniform integers are exact for every bound, given uniform bytes.
+Error: given uniform bytes, uniform integers are exact for every bound, and the probabilities of
+    Bernoulli bits are exact multiples of 2^-64.
 """
 
 import os
@@ -16,9 +18,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mpc.core.checks import integer
-from mpc.core.keystream import KEY_BYTES, Keystream
+from mpc.core.errors import ParameterError
+from mpc.core.keystream import KEY_BYTES, PIECE_BYTES, Keystream
 
 Shape = int | tuple[int, ...]
+
+ONE = 1 << 64
+"""Probability 1 as a threshold of ``Rng.bernoulli``."""
+
+_UNSIGNED = tuple(np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32, np.uint64))
 
 
 class Rng(ABC):
@@ -46,22 +54,57 @@ class Rng(ABC):
         """``n`` uniform bytes."""
         return self.words(integer("n", n, 0, sys.maxsize), np.uint8).tobytes()
 
-    def uniform(self, bound: int, shape: Shape = ()) -> NDArray[np.uint64]:
-        """Integers uniform in [0, bound), exactly, for 1 <= bound <= 2^64; dtype uint64.
+    def uniform(self, bound: int, shape: Shape = (), dtype: DTypeLike = np.uint64) -> NDArray[Any]:
+        """Integers uniform in [0, bound), exactly, for 1 <= bound <= 2^w of the unsigned dtype.
 
-        Keeps of each 64-bit word the bits that ``bound - 1`` needs and redraws what is too large,
+        Keeps of each word of w bits those that ``bound - 1`` needs and redraws what is too large,
         so that no value is favoured as a modulo would favour the small ones. Takes one word for
         each entry, in order, then one for each that is redrawn.
         """
-        bound = integer("bound", bound, 1, 2**64)
-        mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
-        out = np.asarray(self.words(shape, np.uint64)) & mask
+        kind = np.dtype(dtype)
+        if kind not in _UNSIGNED:
+            raise ParameterError(f"dtype must be a native unsigned integer's, got {kind}")
+        bound = integer("bound", bound, 1, 1 << 8 * kind.itemsize)
+        mask = kind.type((1 << (bound - 1).bit_length()) - 1)
+        out: NDArray[Any] = np.asarray(self.words(shape, kind)) & mask
+        if bound & (bound - 1) == 0:
+            return out  # every masked word is below a power of two
         flat = np.atleast_1d(out).reshape(-1)
-        too_large = np.flatnonzero(flat > np.uint64(bound - 1))
+        largest = kind.type(bound - 1)
+        too_large = np.flatnonzero(flat > largest)
         while too_large.size:
-            flat[too_large] = self.words(too_large.size, np.uint64) & mask
-            too_large = too_large[flat[too_large] > np.uint64(bound - 1)]
+            again = self.words(too_large.size, kind) & mask
+            flat[too_large] = again
+            too_large = too_large[again > largest]
         return flat.reshape(np.shape(out))
+
+    def bernoulli(self, threshold: int, shape: Shape = ()) -> NDArray[np.bool_]:
+        """Independent bits that are True with probability exactly threshold / 2^64.
+
+        threshold: integer in [0, 2^64].  Returns a bool array of ``shape``.
+        Takes a byte for each entry and a 64-bit word for each of the few that the byte leaves
+        open, so the bytes that one entry takes depend on the others: a batch is not its rows in a
+        row.
+        """
+        threshold = integer("threshold", threshold, 0, ONE)
+        out = np.empty(shape, dtype=np.bool_)
+        if threshold == ONE:
+            out[...] = True
+            return out
+        flat = out.reshape(-1)
+        top, low = threshold >> 56, np.uint64(threshold & ((1 << 56) - 1))
+        scratch = np.empty(min(flat.size, PIECE_BYTES), dtype=np.uint8)
+        for start in range(0, flat.size, PIECE_BYTES):
+            piece = flat[start : start + PIECE_BYTES]
+            first = scratch[: piece.size]
+            self.fill(first)
+            np.less(first, top, out=piece)
+            if low:
+                # One byte decides 255 cases in 256; a tie is decided by the other 56 bits.
+                ties = np.flatnonzero(first == top)
+                if ties.size:
+                    piece[ties] = (self.words(ties.size, np.uint64) >> np.uint64(8)) < low
+        return out
 
 
 class _Forks:

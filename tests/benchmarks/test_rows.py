@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ldp.randomized_response
 import secagg.quantize
 from benchmarks.harness import SCRIPTS, Peer, Row
 from benchmarks.ratios import ROWS
@@ -21,8 +20,7 @@ from benchmarks.rows import secagg as secagg_rows
 from mpc.core.keys import KeyPair
 from mpc.core.prg import Prg
 from mpc.core.ring import Ring, RingArray
-from mpc.core.rng import SYSTEM_RNG
-from mpc.core.samplers import bernoulli
+from mpc.core.rng import SYSTEM_RNG, Rng
 
 README = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
 CORE = tuple(row for row in ROWS if "core" in row.groups)
@@ -60,14 +58,17 @@ def _own_key(keys: KeyPair, *_: object) -> bytes:
     return keys.private_bytes()
 
 
-def _tenth_too_rare(threshold: int, shape: int, rng: Any) -> Any:
-    return bernoulli(threshold * 9 // 10, shape, rng)
+_bernoulli = Rng.bernoulli
+
+
+def _tenth_too_rare(rng: Rng, threshold: int, shape: int = 1) -> Any:
+    return _bernoulli(rng, threshold * 9 // 10, shape)
 
 
 SUM: Patch = (mpc_rows, "batch_sum", _zeros)
 SHARE: Patch = (mpc_rows, "share", _in_the_clear)
 PADS: Patch = (secagg_rows, "add_pads", lambda out, streams, ring: None)
-COINS: Patch = (ldp.randomized_response, "bernoulli", _tenth_too_rare)
+COINS: Patch = (Rng, "bernoulli", _tenth_too_rare)
 
 # For each row a fault of ours that its check must see; MORE_FAULTS are subtler ones.
 FAULTS: dict[str, Patch] = {

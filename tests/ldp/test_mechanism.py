@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ldp.mechanism import Estimate, Mechanism, checked_epsilon
 from ldp.randomized_response import RandomizedResponse
@@ -12,7 +14,8 @@ from mpc.core.errors import ParameterError
 
 
 def estimate(value: list[float], variance: float = 4.0, n: int = 10) -> Estimate:
-    return Estimate(np.array(value), np.full(len(value), variance), n)
+    spread = np.full(len(value), variance)
+    return Estimate(np.array(value), spread, 4 * spread, n)
 
 
 def test_randomized_response_is_a_mechanism() -> None:
@@ -27,6 +30,8 @@ def test_interval_is_the_normal_one() -> None:
     low, high = estimate([3.0, -5.0]).interval(0.95)
     assert np.allclose(low, [3 - 3.919928, -5 - 3.919928])
     assert np.allclose(high, [3 + 3.919928, -5 + 3.919928])
+    low, high = estimate([3.0, -5.0]).interval(0.95, worst=True)
+    assert np.allclose(high - low, 4 * 3.919928)
     narrow, wide = estimate([0.0]).interval(0.5), estimate([0.0]).interval(1 - 1e-12)
     assert narrow[1] == pytest.approx(2 * 0.6744898)
     assert wide[1] == pytest.approx(2 * 7.1305, rel=1e-3)
@@ -53,6 +58,50 @@ def test_clipping_is_named_and_keeps_the_raw_estimate() -> None:
 def test_bounds_out_of_order_are_refused(low: float, high: float) -> None:
     with pytest.raises(ParameterError, match="low"):
         estimate([0.0]).clipped(low, high)
+
+
+def by_norm_sub(counts: list[float], total: float) -> list[float]:
+    """Norm-Sub as the source states it: the shift d with sum(max(count + d, 0)) = total."""
+    low, high = -max(counts), total - min(counts)
+    for _ in range(200):
+        middle = (low + high) / 2
+        too_much = sum(max(count + middle, 0) for count in counts) > total
+        low, high = (low, middle) if too_much else (middle, high)
+    return [max(count + low, 0) for count in counts]
+
+
+@given(
+    st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=12),
+    st.floats(1, 1e4),
+)
+def test_norm_sub_is_the_projection_on_the_simplex(counts: list[float], total: float) -> None:
+    raw = estimate(counts)
+    projected, named = raw.simplex(total), raw.norm_sub(total)
+    assert projected.value.sum() == pytest.approx(total)
+    assert projected.value.min() >= 0
+    assert np.array_equal(projected.value, named.value)
+    assert projected.raw is named.raw is raw
+    assert np.allclose(projected.value, by_norm_sub(counts, total), atol=1e-6)
+
+
+def test_the_projection_by_hand() -> None:
+    raw = estimate([6.0, 5.0, -1.0, 0.5])
+    assert raw.simplex().value.tolist() == [5.5, 4.5, 0, 0]
+    assert raw.simplex().step == "projected to the simplex of sum 10"
+    assert raw.norm_sub(20).value.tolist() == [8.375, 7.375, 1.375, 2.875]
+    assert raw.norm_sub().step == "norm-sub to the sum 10"
+
+
+@pytest.mark.parametrize("total", [0, -1, math.nan, math.inf])
+def test_a_simplex_of_no_size_is_refused(total: float) -> None:
+    with pytest.raises(ParameterError, match="total"):
+        estimate([1.0]).simplex(total)
+
+
+@pytest.mark.parametrize("value", [[], [math.nan], [math.inf, 1.0]])
+def test_only_a_finite_histogram_is_projected(value: list[float]) -> None:
+    with pytest.raises(ParameterError, match="finite counts on one axis"):
+        estimate(value).simplex()
 
 
 def test_epsilon_is_never_rounded_up_to_a_double() -> None:

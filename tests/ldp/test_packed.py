@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
-from ldp.packed import pack, unpack
+from ldp.packed import pack, pack_words, unpack, unpack_words
 from mpc.core.errors import ParameterError, WireError
 from tests.support.strategies import shapes
 
@@ -60,3 +60,32 @@ def test_parameters_are_checked() -> None:
         pack(np.zeros(8, dtype=np.uint8))
     with pytest.raises(ParameterError, match="negative"):
         unpack(b"", (-1, 8))
+
+
+@given(st.integers(1, 64), shapes(max_side=9), st.data())
+def test_words_round_trip(bits: int, shape: tuple[int, ...], data: st.DataObject) -> None:
+    words = data.draw(npst.arrays(np.uint64, shape, elements=st.integers(0, 2**bits - 1)))
+    packed = pack_words(words, bits)
+    assert len(packed) == -(-words.size * bits // 8)
+    back = unpack_words(packed, shape, bits)
+    assert back.dtype == np.uint64
+    assert np.array_equal(back, words)
+
+
+def test_known_words() -> None:
+    assert pack_words(np.array([1, 2, 3], dtype=np.uint8), 3) == bytes([0b00101001, 0b10000000])
+    assert pack_words(np.array([0x0102, 3], dtype=np.uint16), 16) == bytes([1, 2, 0, 3])
+
+
+def test_words_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ParameterError, match="more than 3 bits"):
+        pack_words(np.array([8], dtype=np.uint8), 3)
+    with pytest.raises(ParameterError, match="unsigned"):
+        pack_words(np.array([1], dtype=np.int64), 3)
+    for bits in (0, 65):
+        with pytest.raises(ParameterError, match="bits"):
+            pack_words(np.array([1], dtype=np.uint8), bits)
+    with pytest.raises(WireError, match="padding"):
+        unpack_words(bytes([0b00101001, 0b10000001]), 3, 3)
+    with pytest.raises(WireError, match="take 2 bytes"):
+        unpack_words(bytes(3), 3, 3)

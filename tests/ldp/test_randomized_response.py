@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
-from ldp.randomized_response import MIN_EPSILON, RandomizedResponse
+from ldp.randomized_response import RandomizedResponse
+from ldp.thresholds import MIN_EPSILON
 from mpc.core.errors import ParameterError
 from mpc.core.prg import Prg
-from mpc.core.samplers import ONE
+from mpc.core.rng import ONE
 from tests.support.source import ROOT
 from tests.support.strategies import seeds, shapes
 

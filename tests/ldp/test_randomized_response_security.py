@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldp.randomized_response import MIN_EPSILON, RandomizedResponse
+from ldp.randomized_response import RandomizedResponse
+from ldp.thresholds import MIN_EPSILON
 from mpc.core.prg import Prg
-from mpc.core.rng import Rng
-from mpc.core.samplers import ONE, bernoulli
+from mpc.core.rng import ONE, Rng
 from tests.support.stats import fits_binomial
 
 EPSILONS = [MIN_EPSILON, 1e-12, 1e-6, 0.1, 0.5, 1.0, math.log(3), 2.0, 8.0, 16.0, 30.0, 44.0]
@@ -142,8 +142,8 @@ def fair_coin_lie(mechanism: RandomizedResponse) -> Perturb:
     """O05's twin: who does not tell the truth tosses a fair coin, which may be the truth."""
 
     def perturb(x: Bits, rng: Rng) -> Bits:
-        truthful = bernoulli(mechanism.keep, x.shape, rng)
-        return np.where(truthful, x, bernoulli(ONE // 2, x.shape, rng))
+        truthful = rng.bernoulli(mechanism.keep, x.shape)
+        return np.where(truthful, x, rng.bernoulli(ONE // 2, x.shape))
 
     return perturb
 
@@ -151,7 +151,7 @@ def fair_coin_lie(mechanism: RandomizedResponse) -> Perturb:
 def lost_bracket(mechanism: RandomizedResponse) -> Perturb:
     """O05's other twin: a misplaced bracket makes P(1|0) = 1 / (1 + p), .57768 at epsilon 1."""
     flip = ONE * ONE // (ONE + mechanism.keep)
-    return lambda x, rng: x ^ bernoulli(flip, x.shape, rng)
+    return lambda x, rng: x ^ rng.bernoulli(flip, x.shape)
 
 
 def last_bit_in_clear(mechanism: RandomizedResponse) -> Perturb:

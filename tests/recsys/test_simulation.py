@@ -224,6 +224,8 @@ def test_a_draw_of_no_fixed_width_is_refused() -> None:
     for rows in ([1, 2], 1):
         with pytest.raises(ParameterError, match=r"different number of words.*coins"):
             RNG.rows("a", rows).uniform(3, (2, 2))
+        with pytest.raises(ParameterError, match=r"different number of words.*coins"):
+            RNG.rows("a", rows).bernoulli(1 << 63, (2, 2))
 
 
 def test_rows_of_two_axes_and_too_many_indices_are_refused() -> None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from mpc.core.errors import ParameterError
 from mpc.core.keystream import PIECE_BYTES
 from mpc.core.prg import Prg
-from mpc.core.rng import Rng
-from mpc.core.samplers import ONE, bernoulli, round_unbiased
+from mpc.core.rng import ONE, Rng
+from mpc.core.samplers import round_unbiased
 from tests.support.script import ScriptRng
 from tests.support.stats import fits_binomial
 from tests.support.strategies import finite_floats, float_arrays, shapes
@@ -32,7 +32,7 @@ THRESHOLDS = [
 def bit(threshold: int, *script: int) -> bool:
     """One draw that must use up its script."""
     rng = ScriptRng(script)
-    value = bool(bernoulli(threshold, (), rng))
+    value = bool(rng.bernoulli(threshold, ()))
     assert rng.left == 0
     return value
 
@@ -53,7 +53,7 @@ def accepted_words(threshold: int, first: int) -> int:
 def test_bernoulli_has_exactly_its_probability(threshold: int) -> None:
     """All 256 first bytes, and for the one that ties the exact share of words that give True."""
     if threshold == ONE:
-        assert bernoulli(threshold, 10, ScriptRng([])).all()
+        assert ScriptRng([]).bernoulli(threshold, 10).all()
         return
     top, rest = divmod(threshold, 1 << 56)
     law = Fraction(0)
@@ -77,7 +77,7 @@ def test_a_tie_is_decided_by_the_order_of_the_words(threshold: int, word: int) -
 def test_a_multiple_of_2_to_56_needs_no_second_word(multiple: int) -> None:
     first = list(range(256))
     rng = ScriptRng(first)
-    out = bernoulli(multiple << 56, 256, rng)
+    out = rng.bernoulli(multiple << 56, 256)
     assert out.tolist() == [value < multiple for value in first]
     assert rng.left == 0
 
@@ -85,7 +85,7 @@ def test_a_multiple_of_2_to_56_needs_no_second_word(multiple: int) -> None:
 def test_ties_take_their_words_in_order_after_the_block() -> None:
     threshold = (7 << 56) + 5
     rng = ScriptRng([7, 6, 7, 8, 7, *(word << 8 for word in (4, 5, 0))])
-    assert bernoulli(threshold, (5,), rng).tolist() == [True, True, False, False, True]
+    assert rng.bernoulli(threshold, (5,)).tolist() == [True, True, False, False, True]
     assert rng.left == 0
 
 
@@ -93,7 +93,7 @@ def test_ties_take_their_words_in_order_after_the_block() -> None:
     st.sampled_from(THRESHOLDS) | st.integers(0, ONE), shapes(), st.binary(min_size=32, max_size=32)
 )
 def test_bernoulli_gives_every_shape(threshold: int, shape: tuple[int, ...], seed: bytes) -> None:
-    out = bernoulli(threshold, shape, Prg(seed))
+    out = Prg(seed).bernoulli(threshold, shape)
     assert out.dtype == np.bool_
     assert out.shape == shape
     if threshold in (0, ONE):
@@ -111,9 +111,9 @@ def test_pieces_of_a_long_draw_are_all_decided(size: int) -> None:
         def fill(self, out: Any) -> None:
             out[...] = self.value
 
-    assert bernoulli(5 << 56, size, Constant(4)).all()
-    assert not bernoulli(5 << 56, size, Constant(5)).any()
-    assert bernoulli((5 << 56) + 1, size, Constant(5)).sum() == size  # the word 5 >> 8 is 0 < 1
+    assert Constant(4).bernoulli(5 << 56, size).all()
+    assert not Constant(5).bernoulli(5 << 56, size).any()
+    assert Constant(5).bernoulli((5 << 56) + 1, size).sum() == size  # the word 5 >> 8 is 0 < 1
 
 
 def test_bernoulli_fits_its_law_where_an_unrefined_byte_does_not() -> None:
@@ -121,7 +121,7 @@ def test_bernoulli_fits_its_law_where_an_unrefined_byte_does_not() -> None:
     n = 10**6
     for threshold in (2**55, 3 * 2**55):
         p = threshold / 2**64
-        assert fits_binomial(int(bernoulli(threshold, n, Prg(SEED)).sum()), n, p)
+        assert fits_binomial(int(Prg(SEED).bernoulli(threshold, n).sum()), n, p)
         twin = int((Prg(SEED).words(n, np.uint8) < threshold >> 56).sum())
         assert not fits_binomial(twin, n, p)
 
@@ -129,7 +129,7 @@ def test_bernoulli_fits_its_law_where_an_unrefined_byte_does_not() -> None:
 @pytest.mark.parametrize("threshold", [-1, ONE + 1, 0.5, 1.0, True, "1", None, np.float64(3)])
 def test_a_threshold_outside_its_range_is_refused(threshold: Any) -> None:
     with pytest.raises(ParameterError, match="threshold must"):
-        bernoulli(threshold, 3, Prg(SEED))
+        Prg(SEED).bernoulli(threshold, 3)
 
 
 def test_a_numpy_integer_is_a_threshold() -> None:
