@@ -2,8 +2,9 @@
 
 A row names an operation and what it is compared with. Its last dotted part tells the direction:
 ``vs_X`` and ``of_X`` give other / ours (larger is better), ``over_X`` gives ours / other (smaller
-is better). Both sides run in turns within the same minutes, because the speed of a shared machine
-drifts by more than the differences of interest.
+is better). All sides run in turns within the same minutes, because the speed of a shared machine
+drifts by more than the differences of interest. A row may have several peers; its other side is
+then the fastest of them in that very run.
 """
 
 import gc
@@ -47,14 +48,19 @@ class Peer:
     script: Path
     arguments: tuple[str, ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """Name and version for a note."""
+        return self.requirements[0].replace("==", " ") if self.requirements else self.environment
+
 
 @dataclass(frozen=True)
 class Case:
     """The two sides of a row with their inputs made, ready to be timed.
 
-    other: None where the row has a Peer.
+    other: None where the row has peers.
     operations: operations in one call, of ``ours`` and of a callable ``other`` alike.
-    check: compares both results (of ``ours`` alone where a Peer checks its own); called untimed,
+    check: compares both results (of ``ours`` alone where peers check their own); called untimed,
         after the last round.
     """
 
@@ -69,14 +75,15 @@ class Case:
 class Row:
     """A named comparison. ``make`` builds the inputs, so that listing rows costs nothing.
 
-    peer: the other side, where it needs an environment of its own.
+    peers: the other side, where it needs an environment of its own; of several, the fastest one of
+        the run.
     """
 
     name: str
     groups: tuple[str, ...]
     unit: str
     make: Callable[[], Case]
-    peer: Peer | None = None
+    peers: tuple[Peer, ...] = ()
 
     def __post_init__(self) -> None:
         if not self._suffix.startswith(_OTHER_OVER_OURS + _OURS_OVER_OTHER):
@@ -98,7 +105,8 @@ class Row:
 class Result:
     """What one row came to. Seconds are per operation; None where a side could not run.
 
-    ok: both results were compared and are right.
+    ok: the results of all sides were compared and are right. Where one of several peers could not
+        run, ``ratio`` is to the fastest of the others, and ``ok`` is False.
     failed: a result is wrong or our code raised; a missing peer alone is no failure.
     """
 
@@ -113,6 +121,12 @@ class Result:
 
 
 class _Side(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ok(self) -> bool: ...
+
     def seconds(self) -> float: ...
 
 
@@ -123,55 +137,74 @@ def measure(
     rounds: int = ROUNDS,
     least_seconds: float = LEAST_SECONDS,
 ) -> Result:
-    """Time both sides of ``row`` in alternation and check their results.
+    """Time all sides of ``row`` in alternation and check their results.
 
-    A peer that cannot be built or run leaves ``other`` and ``ratio`` None, with the reason in the
-    note; ``ok`` is False then, because nothing was compared.
-    Raises ValueError for a row with two other sides or none.
+    The figure of a side is the median of its rounds; of several peers the fastest one stands for
+    the other side, and the note has the figure of each. A peer that cannot be built or run leaves
+    the reason in the note and ``ok`` False; without any peer ``other`` and ``ratio`` are None.
+    Raises ValueError for a row with two kinds of other side or none.
     """
     case = row.make()
-    ours: _Side = _Timed(case.ours, case.operations, least_seconds)
-    other = _other_side(row, case, environments, least_seconds)
-    times: dict[_Side, list[float]] = {ours: [], other: []}
-    turns = [ours, other]
-    reason = ""
+    ours = _Timed("ours", case.ours, case.operations, least_seconds)
+    others = _other_sides(row, case, environments, least_seconds)
+    turns: list[_Side] = [ours, *others]
+    times: dict[_Side, list[float]] = {side: [] for side in turns}
+    notes = [case.note]
     for _ in range(rounds):
         for side in tuple(turns):
             try:
                 times[side].append(side.seconds())
             except PeerUnavailableError as error:
-                reason = str(error)
+                notes.append(str(error))
                 turns.remove(side)
-        turns.reverse()  # neither side is always the one that finds the caches cold
+        turns.reverse()  # no side is always the one that finds the caches cold
     mine = median(times[ours])
-    theirs = None if reason else median(times[other])
-    wrong = not case.check() or (isinstance(other, _PeerRuns) and not other.ok)
+    # One that broke off has no figure: the rounds it still did were under other conditions.
+    figures = sorted((median(times[side]), side.name) for side in others if side in turns)
+    theirs = figures[0][0] if figures else None
+    if len(others) > 1:
+        notes += [f"{name}: {seconds_shown(figure)}" for figure, name in figures]
+    notes += [f"{side.name} gave a wrong result" for side in others if not side.ok]
+    wrong = not case.check() or not all(side.ok for side in others)
     return Result(
         name=row.name,
         ours=mine,
         other=theirs,
         unit=row.unit,
         ratio=None if theirs is None else row.ratio(mine, theirs),
-        ok=not wrong and theirs is not None,
-        note="; ".join(part for part in (case.note, reason) if part),
+        ok=not wrong and len(figures) == len(others),
+        note="; ".join(part for part in notes if part),
         failed=wrong,
     )
 
 
-def _other_side(
+def seconds_shown(seconds: float) -> str:
+    """Seconds for a reader, three digits with a unit that fits."""
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _other_sides(
     row: Row, case: Case, environments: Environments, least_seconds: float
-) -> "_Timed | _PeerRuns":
-    if row.peer is not None and case.other is None:
-        return _PeerRuns(row.peer, environments)
-    if row.peer is None and case.other is not None:
-        return _Timed(case.other, case.operations, least_seconds)
-    raise ValueError(f"row {row.name!r} must have one other side: a peer, or a call of its case")
+) -> list[_Side]:
+    if row.peers and case.other is None:
+        return [_PeerRuns(peer, environments) for peer in row.peers]
+    if not row.peers and case.other is not None:
+        return [_Timed("other", case.other, case.operations, least_seconds)]
+    raise ValueError(f"row {row.name!r} must have one other side: peers, or a call of its case")
 
 
 class _Timed:
     """A callable in this process, repeated until a round lasts long enough."""
 
-    def __init__(self, call: Callable[[], object], operations: int, least_seconds: float) -> None:
+    ok = True  # the case checks it
+
+    def __init__(
+        self, name: str, call: Callable[[], object], operations: int, least_seconds: float
+    ) -> None:
+        self.name = name
         self._call = call
         self._operations = operations
         call()  # fills caches and tables, which are paid once and not per operation
@@ -197,9 +230,10 @@ class _PeerRuns:
     """A peer's script, one process for each round."""
 
     def __init__(self, peer: Peer, environments: Environments) -> None:
+        self.name = peer.shown
+        self.ok = True
         self._peer = peer
         self._environments = environments
-        self.ok = True
 
     def seconds(self) -> float:
         peer = self._peer

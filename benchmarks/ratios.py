@@ -9,7 +9,7 @@ measured: the peer environments of the rows are built, and a line for each says 
 
 Exit status: 0; 1 if a row's results were wrong or its code failed, or if ``--build`` could not
 build an environment; 2 for a wrong argument. To measure without a peer is no failure of ours: the
-ratio is null and the note says why.
+note says why, and the ratio is null where no other peer could run.
 """
 
 import argparse
@@ -19,10 +19,16 @@ import traceback
 from collections.abc import Iterable, Sequence
 
 from benchmarks.environments import Environments, PeerUnavailableError
-from benchmarks.harness import GROUPS, ROUNDS, Result, Row, measure
-from benchmarks.rows import ldp, mpc, secagg
+from benchmarks.harness import GROUPS, ROUNDS, Result, Row, measure, seconds_shown
+from benchmarks.rows import ldp, ldp_frequency, ldp_noise, mpc, secagg
 
-ROWS: tuple[Row, ...] = (*mpc.ROWS, *ldp.ROWS, *secagg.ROWS)
+ROWS: tuple[Row, ...] = (
+    *mpc.ROWS,
+    *ldp.ROWS,
+    *ldp_frequency.ROWS,
+    *ldp_noise.ROWS,
+    *secagg.ROWS,
+)
 FIELDS = ("name", "ours", "other", "unit", "ratio", "ok", "note")
 
 
@@ -65,7 +71,7 @@ def build_all(rows: Iterable[Row]) -> bool:
     """Build what the rows' peers need, print how each went, return whether all could be built."""
     environments = Environments()
     # Rows of one peer share its environment.
-    wanted = dict.fromkeys((p.environment, p.requirements) for row in rows if (p := row.peer))
+    wanted = dict.fromkeys((p.environment, p.requirements) for row in rows for p in row.peers)
     built = True
     for environment, requirements in wanted:
         try:
@@ -116,12 +122,7 @@ def as_table(results: Iterable[Result]) -> str:
 
 
 def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    return "-" if seconds is None else seconds_shown(seconds)
 
 
 def _figure(ratio: float | None) -> str:

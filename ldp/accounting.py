@@ -7,6 +7,7 @@ Error: none towards less; sums are exact rationals, rounded up once when they ar
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.mechanism import Mechanism, checked_epsilon
-from ldp.rounding import round_down, round_up, shown
+from ldp.rounding import exact, round_down, round_up, shown
 from mpc.core.checks import integer
 from mpc.core.errors import BudgetError
 from mpc.core.rng import SYSTEM_RNG, Rng
@@ -29,7 +30,7 @@ def compose(epsilons: Iterable[float]) -> float:
 
     Raises ParameterError if one is negative, NaN, infinite or no real number.
     """
-    return round_up(sum((_exact(epsilon) for epsilon in epsilons), Fraction(0)))
+    return round_up(sum((exact_loss(epsilon) for epsilon in epsilons), Fraction(0)))
 
 
 @dataclass(frozen=True)
@@ -55,21 +56,16 @@ class Cost:
 def cost(mechanism: Mechanism, releases: int) -> Cost:
     """The cost of ``releases`` reports of one user, each about another unit of her data."""
     releases = integer("releases", releases, 0, _MOST_RELEASES)
-    total = _exact(mechanism.epsilon) * releases
+    total = exact_loss(mechanism.epsilon) * releases
     return Cost(mechanism.unit, mechanism.epsilon, releases, round_up(total))
 
 
-class Budget:
-    """The privacy loss that one user allows in total. Spending is atomic across threads.
+class AbstractBudget(ABC):
+    """The privacy loss that one user allows in total: what holds wherever it is written down.
 
-    total: finite, at least 0, in nats. Sums are those of the very doubles: 0.1 is stored as a
-    little more than a tenth, so the total for three such queries is ``compose([0.1] * 3)``.
+    Losses are those of the very doubles: 0.1 is stored as a little more than a tenth, so the total
+    for three such queries is ``compose([0.1] * 3)``.
     """
-
-    def __init__(self, total: float) -> None:
-        self._total = _exact(total)
-        self._spent = Fraction(0)
-        self._lock = threading.Lock()
 
     def spend(self, epsilon: float, *, releases: int = 1) -> None:
         """Book ``releases`` losses of ``epsilon``; call it before anything is drawn or sent.
@@ -77,15 +73,7 @@ class Budget:
         Raises BudgetError, and books nothing, if the exact sum would pass the total.
         """
         releases = integer("releases", releases, 0, _MOST_RELEASES)
-        asked = _exact(epsilon) * releases
-        with self._lock:
-            if self._spent + asked > self._total:
-                raise BudgetError(
-                    f"a query of epsilon {round_up(asked)!r} exceeds the remaining "
-                    f"{self.remaining!r} of {float(self._total)!r}",
-                    remedy="repeat an answer already given with ldp.memo, or raise the budget",
-                )
-            self._spent += asked
+        self._book(exact_loss(epsilon) * releases)
 
     def perturb(
         self, mechanism: Mechanism, x: NDArray[Any], *, rng: Rng = SYSTEM_RNG
@@ -101,16 +89,57 @@ class Budget:
     @property
     def spent(self) -> float:
         """The loss booked so far, rounded up."""
-        return round_up(self._spent)
+        return round_up(self._state()[1])
 
     @property
     def remaining(self) -> float:
         """What is left, rounded down."""
-        return round_down(self._total - self._spent)
+        total, spent = self._state()
+        return round_down(total - spent)
+
+    @abstractmethod
+    def _book(self, asked: Fraction) -> None:
+        """Add ``asked`` to what is spent, atomically; BudgetError, with nothing booked, if over."""
+
+    @abstractmethod
+    def _state(self) -> tuple[Fraction, Fraction]:
+        """The exact total and what of it is spent."""
+
+
+class Budget(AbstractBudget):
+    """A budget in memory; it ends with its process. Spending is atomic across threads.
+
+    total: finite, at least 0, in nats.
+    """
+
+    def __init__(self, total: float) -> None:
+        self._total = exact_loss(total)
+        self._spent = Fraction(0)
+        self._lock = threading.Lock()
+
+    def _book(self, asked: Fraction) -> None:
+        with self._lock:
+            self._spent = booked(self._total, self._spent, asked)
+
+    def _state(self) -> tuple[Fraction, Fraction]:
+        return self._total, self._spent
 
     def __repr__(self) -> str:
-        return f"Budget(total={shown(float(self._total))}, spent={shown(self.spent)})"
+        return f"Budget(total={shown(round_down(self._total))}, spent={shown(self.spent)})"
 
 
-def _exact(epsilon: float) -> Fraction:
-    return Fraction(checked_epsilon(epsilon, 0.0))
+def booked(total: Fraction, spent: Fraction, asked: Fraction) -> Fraction:
+    """What is spent once ``asked`` is booked; BudgetError if that passes the total."""
+    if spent + asked > total:
+        raise BudgetError(
+            f"a query of epsilon {round_up(asked)!r} exceeds the remaining "
+            f"{round_down(total - spent)!r} of {round_down(total)!r}",
+            remedy="repeat an answer already given with ldp.memo, or raise the budget",
+        )
+    return spent + asked
+
+
+def exact_loss(epsilon: float) -> Fraction:
+    """A loss as the rational number that it is; ParameterError unless finite and at least 0."""
+    checked_epsilon(epsilon, 0.0)
+    return exact(epsilon)

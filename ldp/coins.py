@@ -59,12 +59,23 @@ def memo_coins(keys: NDArray[np.uint8], family: str, questions: Questions) -> ND
     keys: uint8 (n_users, 32), the users' memo keys, uniform and secret, one row each.
     family: a name for the set of questions, not empty; families have independent coins.
     """
+    return _user_words(keys, "memo coins", family, questions)
+
+
+def memo_words(keys: NDArray[np.uint8], family: str, questions: Questions) -> NDArray[np.uint64]:
+    """Words like ``memo_coins`` and independent of them, for what is drawn before an answer."""
+    return _user_words(keys, "memo words", family, questions)
+
+
+def _user_words(
+    keys: NDArray[np.uint8], purpose: str, family: str, questions: Questions
+) -> NDArray[np.uint64]:
     _check(keys, family)
     blocks = question_blocks(questions)
     out = np.empty((keys.shape[0], blocks.shape[0]), dtype=np.uint64)
     for user, key in enumerate(keys):
         # One context for each user; half of each value is enough for a coin.
-        prf = BlockPrf(derive(key.tobytes(), "memo coins", family.encode()))
+        prf = BlockPrf(derive(key.tobytes(), purpose, family.encode()))
         out[user] = prf.blocks(blocks)[:, 0]
     return out
 

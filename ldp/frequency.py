@@ -83,16 +83,21 @@ class Support:
         return max(self.holder, self.other)
 
 
-def checked_values(x: NDArray[Any], k: int) -> NDArray[np.integer[Any]]:
+def checked_values(x: NDArray[Any], k: int, name: str = "x") -> NDArray[np.integer[Any]]:
     """``x`` as a one-dimensional integer array of values in [0, k); ParameterError otherwise."""
     values = np.asarray(x)
     if values.dtype.kind not in "iu" or values.ndim != 1:
         raise ParameterError(
-            f"x must hold integers on one axis, a value for each user, got {values.dtype} "
+            f"{name} must hold integers on one axis, a value for each user, got {values.dtype} "
             f"{values.shape}"
         )
     if values.size and not (int(values.min()) >= 0 and int(values.max()) < k):
-        raise ParameterError(f"x must lie in [0, {k})", remedy="number the values from 0")
+        # The place alone: what stands there may be a secret.
+        first = int(np.flatnonzero((values < 0) | (values >= k))[0])
+        raise ParameterError(
+            f"{name} must lie in [0, {k}), entry {first} does not",
+            remedy="number the values from 0",
+        )
     return values
 
 

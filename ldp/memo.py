@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.accounting import compose
-from ldp.coins import Questions, coin_blocks, memo_coins, question_blocks
+from ldp.coins import Questions, coin_blocks, memo_coins, memo_words, question_blocks
 from ldp.randomized_response import RandomizedResponse
 from mpc.core.durable import flush_folder, write_durably
 from mpc.core.errors import ParameterError, StateError
@@ -148,6 +148,14 @@ class MemoStore:
                     remedy="use the mechanism of the first answer, or ask under a new family",
                 )
         return np.array([report for _, report in rows], dtype=np.bool_)
+
+    def words(self, family: str, questions: Questions) -> NDArray[np.uint64]:
+        """Uniform words of this user's for what comes before an answer, such as rounding: (m,).
+
+        The same at every call, and independent of the coins of ``answer`` for any family.
+        """
+        key = np.frombuffer(self._key, np.uint8)
+        return memo_words(key[np.newaxis], family, questions).reshape(-1)
 
     def spent(self) -> float:
         """The user's privacy loss over all recorded answers: basic composition, rounded up."""

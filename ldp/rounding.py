@@ -9,6 +9,7 @@ Error: none; the results are the exact floor or the next double above or below.
 """
 
 import math
+import sys
 from collections.abc import Callable
 from decimal import (
     ROUND_CEILING,
@@ -20,6 +21,7 @@ from decimal import (
     Overflow,
 )
 from fractions import Fraction
+from numbers import Rational
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -78,12 +80,22 @@ def shown(epsilon: float) -> str:
     return f"{rounded:,f}".rstrip("0").rstrip(".")
 
 
+def exact(x: float | Fraction) -> Fraction:
+    """A finite real number of any type, numpy's included, as the rational number that it is."""
+    if isinstance(x, Rational):
+        return Fraction(int(x.numerator), int(x.denominator))
+    return Fraction(*x.as_integer_ratio())
+
+
 def round_up(x: Fraction) -> float:
-    """The smallest double that is at least ``x``."""
-    nearest = x.numerator / x.denominator  # true division of integers rounds correctly
+    """The smallest double that is at least ``x``: infinity above the largest finite one."""
+    try:
+        nearest = x.numerator / x.denominator  # true division of integers rounds correctly
+    except OverflowError:
+        return math.inf if x > 0 else -sys.float_info.max
     return nearest if Fraction(nearest) >= x else math.nextafter(nearest, math.inf)
 
 
 def round_down(x: Fraction) -> float:
-    """The largest double that is at most ``x``."""
+    """The largest double that is at most ``x``: minus infinity below the smallest finite one."""
     return 0.0 - round_up(-x)  # a bare minus would turn 0.0 into -0.0

@@ -22,7 +22,7 @@ BY_ID = ("mf", "dmf")
 MODES = ("protocol", "simulate", "float")
 FEATURES = ("user", "static", "all")
 NETWORKS = ("geographic", "random")
-DYNAMIC = ("visitors", "three")
+DYNAMIC = ("visitors", "average", "three")
 MIXES = ("epoch", "update")
 
 
@@ -75,7 +75,8 @@ class TrainConfig:
     cohort, min_cohort: members of an aggregation
         cohort, and the fewest that are accepted.
     epsilon: of one user-POI pair over all dynamic features together.  dynamic: one visitor count,
-        or the paper's three features, which share epsilon.
+        the average number of visits, or the paper's three counts, which share epsilon.
+    visit_cap: the most visits to one POI that a user reports for the average, at least 1, public.
     regions, categories: static POI features: one-hots of this many regions (0: none; None: the
         model's own, at most half of the POIs), and of the categories.
     ring_bits, frac_bits: l and l_F, 0 <= l_F < l <= 64.
@@ -107,6 +108,7 @@ class TrainConfig:
     min_cohort: int = 16
     epsilon: float = 1.0
     dynamic: str = "visitors"
+    visit_cap: int = 2
     regions: int | None = None
     categories: bool = True
     ring_bits: int = 32
@@ -156,6 +158,7 @@ class TrainConfig:
             self._set("regions", _integer("regions", self.regions, 0))
         if self.seed is not None:
             self._set("seed", integer("seed", self.seed, 0, 2**64 - 1))
+        self._set("visit_cap", integer("visit_cap", self.visit_cap, 1, 2**31 - 1))
         self._set("ring_bits", integer("ring_bits", self.ring_bits, 1, 64))
         self._set("frac_bits", integer("frac_bits", self.frac_bits, 0, self.ring_bits - 1))
         for name in ("learning_rate", "learning_rate_v"):

@@ -12,7 +12,14 @@ from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
 from recsys.data.features import static_features
 from recsys.data.prepare import Prepared
-from recsys.dynamic import CoinSource, VisitorCounts, as_feature, collect, share_budget
+from recsys.dynamic import (
+    CoinSource,
+    PoiEstimates,
+    as_feature,
+    collect,
+    collect_average,
+    share_budget,
+)
 from recsys.simulation import SimulationRng
 
 Floats = NDArray[np.float64]
@@ -22,13 +29,13 @@ Floats = NDArray[np.float64]
 class Features:
     """user (users, m), private; poi (POIs, n), public. D = m + n.
 
-    counts: the dynamic features' raw estimates, empty without dynamic features.
+    counts: the dynamic features' raw estimates, averages too; empty without dynamic features.
     """
 
     user: Floats
     poi: Floats
     names: tuple[str, ...]
-    counts: tuple[VisitorCounts, ...]
+    counts: tuple[PoiEstimates, ...]
 
     @property
     def dim(self) -> int:
@@ -60,7 +67,7 @@ def assemble(
     private = np.zeros((users, 0)) if user_features is None else _checked(user_features, users)
     names = [f"user:{column}" for column in range(private.shape[1])]
     columns = [np.zeros((pois, 0))]
-    counts: tuple[VisitorCounts, ...] = ()
+    counts: tuple[PoiEstimates, ...] = ()
     if config.feature_kind in ("static", "all"):
         table = static_features(
             prepared, regions=config.region_count(pois), categories=config.categories
@@ -76,14 +83,17 @@ def assemble(
 
 def _dynamic(
     prepared: Prepared, config: TrainConfig, coins: CoinSource
-) -> tuple[VisitorCounts, ...]:
+) -> tuple[PoiEstimates, ...]:
     shape = (prepared.n_users, prepared.n_pois)
+    if config.dynamic == "average":
+        coin, cap = share_budget(config.epsilon, 1), config.visit_cap
+        return (collect_average("average", prepared.history, shape, cap, coin, coins),)
     questions = {"visitors": prepared.visitors}
     if config.dynamic == "three":
         questions["returning"] = prepared.returning
         questions["recent"] = prepared.recent
-    mechanism = share_budget(config.epsilon, len(questions))
-    return tuple(collect(name, pairs, shape, mechanism, coins) for name, pairs in questions.items())
+    coin = share_budget(config.epsilon, len(questions))
+    return tuple(collect(name, pairs, shape, coin, coins) for name, pairs in questions.items())
 
 
 def _checked(user_features: Floats, users: int) -> Floats:

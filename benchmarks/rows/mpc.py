@@ -137,11 +137,13 @@ ROWS: tuple[Row, ...] = (
             "ours additive over Z_2^64: two of the three learn nothing, all three are needed; the "
             "peer's Shamir sharing over 2^61 - 1: one learns nothing, two are enough",
         ),
-        peer=Peer(
-            environment="mpyc",
-            requirements=MPYC,
-            script=SCRIPTS / "mpyc_share.py",
-            arguments=(str(ELEMENTS), str(PARTIES)),
+        peers=(
+            Peer(
+                environment="mpyc",
+                requirements=MPYC,
+                script=SCRIPTS / "mpyc_share.py",
+                arguments=(str(ELEMENTS), str(PARTIES)),
+            ),
         ),
     ),
     Row(
@@ -153,11 +155,13 @@ ROWS: tuple[Row, ...] = (
             "both additive over Z_2^64, where two of the three learn nothing; the peer also writes "
             "each share as a message",
         ),
-        peer=Peer(
-            environment="spu",
-            requirements=SPU,
-            script=SCRIPTS / "spu_share.py",
-            arguments=(str(ELEMENTS), str(PARTIES)),
+        peers=(
+            Peer(
+                environment="spu",
+                requirements=SPU,
+                script=SCRIPTS / "spu_share.py",
+                arguments=(str(ELEMENTS), str(PARTIES)),
+            ),
         ),
     ),
     Row(
@@ -165,11 +169,13 @@ ROWS: tuple[Row, ...] = (
         groups=("core", "mpc"),
         unit="element",
         make=_sum_in_memory,
-        peer=Peer(
-            environment="mpyc",
-            requirements=MPYC,
-            script=SCRIPTS / "mpyc_sum.py",
-            arguments=(str(SUMS * SUM_DIM), str(PARTIES)),
+        peers=(
+            Peer(
+                environment="mpyc",
+                requirements=MPYC,
+                script=SCRIPTS / "mpyc_sum.py",
+                arguments=(str(SUMS * SUM_DIM), str(PARTIES)),
+            ),
         ),
     ),
 )

@@ -139,20 +139,20 @@ ROWS: tuple[Row, ...] = (
         groups=("core", "secagg"),
         unit="mask",
         make=_mask_from_seed,
-        peer=_flower("flower_mask.py", DIM, MASKS),
+        peers=(_flower("flower_mask.py", DIM, MASKS),),
     ),
     Row(
         name="secagg.quantize_1e5.vs_flower",
         groups=("core", "secagg"),
         unit="vector",
         make=_quantize,
-        peer=_flower("flower_quantize.py", DIM),
+        peers=(_flower("flower_quantize.py", DIM),),
     ),
     Row(
         name="secagg.agree.vs_flower",
         groups=("core", "secagg"),
         unit="neighbour",
         make=_agree,
-        peer=_flower("flower_agree.py", NEIGHBOURS),
+        peers=(_flower("flower_agree.py", NEIGHBOURS),),
     ),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 import click
 import typer
 
-from recsys.cli import compare, data, recommend, sweep, train
+from recsys.cli import audit, compare, data, recommend, sweep, train
 from recsys.cli.codes import DONE, INTERNAL, INTERRUPTED
 from recsys.cli.console import Console
 from recsys.cli.failures import explain, interrupted
@@ -22,6 +22,7 @@ Examples:
   privrec recommend --model city --user 17
   privrec compare --models fm,prirec
   privrec sweep neighbours
+  privrec audit randomized-response
 """
 
 
@@ -52,6 +53,7 @@ def _command() -> click.Command:
     app.command("compare", cls=PlainCommand, epilog=compare.EXAMPLES)(compare.compare)
     app.command("sweep", cls=PlainCommand, epilog=sweep.EXAMPLES)(sweep.sweep)
     app.command("recommend", cls=PlainCommand, epilog=recommend.EXAMPLES)(recommend.recommend)
+    app.command("audit", cls=PlainCommand, epilog=audit.EXAMPLES)(audit.audit)
     app.add_typer(data.app, name="data")
     return typer.main.get_command(app)
 

@@ -7,8 +7,8 @@ import click
 import typer
 
 from mpc.core.durable import PRIVATE, write_durably
-from mpc.core.errors import ParameterError
 from recsys.cli.console import Console
+from recsys.cli.folders import check_free
 from recsys.cli.options import Json, PlainCommand, Quiet, Verbose
 from recsys.data.catalogue import DataSet, find, list_sets
 from recsys.data.describe import Survey
@@ -83,7 +83,7 @@ def describe_(
     if force and out is None:
         raise click.UsageError("--force has no meaning without --out", ctx)
     if out is not None:
-        _check_free(out, force=force)
+        check_free(out, force=force)
     survey = Survey.of(find(name).load())
     told = survey.facts()
     console = ctx.ensure_object(Console)
@@ -94,16 +94,6 @@ def describe_(
         return
     path = _write_page(survey, out)
     console.result([*lines, f"report  {path}"], {"rows": [{**told, "out": str(out)}]})
-
-
-def _check_free(folder: Path, *, force: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ParameterError(f"{folder} is a file", remedy="name a folder")
-    if not force and folder.exists() and any(folder.iterdir()):
-        raise ParameterError(
-            f"{folder} is not empty",
-            remedy="choose a new folder, or --force to write beside what is there",
-        )
 
 
 def _write_page(survey: Survey, folder: Path) -> Path:

@@ -99,7 +99,16 @@ def train(
         Number, setting("epsilon", "Privacy loss of one user-POI pair by all dynamic features.")
     ] = None,
     dynamic: Annotated[
-        Text, setting("dynamic", "One visitor count, or the paper's three.", choices=DYNAMIC)
+        Text,
+        setting(
+            "dynamic",
+            "One visitor count, the average visits, or the paper's three counts.",
+            choices=DYNAMIC,
+        ),
+    ] = None,
+    visit_cap: Annotated[
+        Whole,
+        setting("visit_cap", "Visits of a user to one POI that the average counts, at most."),
     ] = None,
     factors: Annotated[Whole, setting("factors", "K, length of a factor vector.")] = None,
     learning_rate: Annotated[

@@ -144,13 +144,17 @@ class Prepared:
         """Every known visit that is not held out: what a user may report about.
 
         Visits that ``max_positives`` kept out of training belong to it, since they are in no part;
-        positives of the validation and test parts do not, unless they are in training too.
+        positives of the validation and test parts do not, unless they are in training too. Of such
+        a pair, which only repeated records make, the held-out visits are not counted.
         """
-        held_out = np.concatenate([self._keys(self.validation), self._keys(self.test)])
-        held_out = np.setdiff1d(held_out, self._keys(self.train))
-        keep = ~np.isin(self.visited.keys, held_out)
+        parts = [self._keys(self.validation), self._keys(self.test)]
+        held_out, times = np.unique(np.concatenate(parts), return_counts=True)
+        in_training = np.isin(held_out, self._keys(self.train))
+        keep = ~np.isin(self.visited.keys, held_out[~in_training])
+        keys, visits = self.visited.keys[keep], self.visited.visits[keep]
+        visits[np.searchsorted(keys, held_out[in_training])] -= times[in_training]
         last = None if self.visited.last is None else self.visited.last[keep]
-        return DistinctPairs(self.visited.keys[keep], self.visited.visits[keep], last)
+        return DistinctPairs(keys, visits, last)
 
     @property
     def visitors(self) -> Pairs:

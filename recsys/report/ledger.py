@@ -7,6 +7,7 @@ Model: each release names its own adversary. Epsilon is in nats, never rounded d
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from ldp import rounding
 from ldp.accounting import compose
 from recsys.baselines.dmf import DMFLearner
 from recsys.config import BY_ID, TrainConfig
+from recsys.dynamic import PoiEstimates
 from recsys.prirec import PriRecLearner
 from recsys.recommender import Recommender
 
@@ -132,9 +134,8 @@ def _dynamic(model: Recommender) -> Release | None:
         return None
     bit = compose(count.epsilon for count in counts)
     pois = model.prepared_.n_pois
-    names = ", ".join(count.name for count in counts)
     return Release(
-        what=f"dynamic features ({names}) by randomized response",
+        what=_collected(counts),
         sees="the recommender",
         unit="user-POI pair",
         epsilon_unit=bit,
@@ -144,6 +145,13 @@ def _dynamic(model: Recommender) -> Release | None:
         note=f"A user answers for each of {pois:,} POIs, by all her visits that are not held "
         "out. Answers are memoized: asking again repeats them and costs nothing more.",
     )
+
+
+def _collected(counts: Sequence[PoiEstimates]) -> str:
+    """What the dynamic features are and by which mechanism, in words."""
+    if counts[0].cap is not None:  # an average stands alone
+        return f"average visits by 1BitMean, capped at {counts[0].cap}"
+    return f"dynamic features ({', '.join(count.name for count in counts)}) by randomized response"
 
 
 def _central(config: TrainConfig) -> Release:

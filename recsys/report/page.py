@@ -4,7 +4,7 @@
     users/report.html      homes, visits and recommendations; private like the folder around it
 
 Leaks: the public page holds sums, counts and what the recommender knows anyway: the POIs and the
-    visitor counts that it estimated from randomized bits. Nothing about a single user is on it,
+    visits that it estimated from randomized bits. Nothing about a single user is on it,
     which is why a second page exists.
 """
 
@@ -13,7 +13,7 @@ import json
 import numpy as np
 
 from recsys.config import BY_ID
-from recsys.dynamic import VisitorCounts
+from recsys.dynamic import PoiEstimates
 from recsys.recommender import Recommender
 from recsys.report import toml
 from recsys.report.charts import Series, bar_chart, line_chart
@@ -179,35 +179,43 @@ def _pois(model: Recommender) -> list[str]:
     drawing = point_map(
         *(prepared.lat, prepared.lon),
         values=count.estimate,
-        value_label=f"estimated number of {_asked(count.name)}",
+        value_label=f"estimated {_quantity(count)}",
         view=view,
     )
     caption = (
-        f"{where} Colour: the number of {_asked(count.name)} among {prepared.n_users:,} users, as "
+        f"{where} Colour: the {_quantity(count)} among {prepared.n_users:,} users, as "
         "the recommender estimates it from randomized bits. Standard error of each estimate: "
-        f"{count.standard_error:,.2f}; an estimate may be negative."
+        f"{_error(count)}; an estimate may be negative."
     )
-    alt = f"Map of {prepared.n_pois} POIs by estimated visitors"
+    alt = f"Map of {prepared.n_pois} POIs by estimated {count.unit}"
     return [gallery(figure(drawing, caption, alt), _busiest(model, count))]
 
 
-def _busiest(model: Recommender, count: VisitorCounts) -> Html:
+def _busiest(model: Recommender, count: PoiEstimates) -> Html:
     files = model.files
     best = np.argsort(-count.estimate, kind="stable")[:_LISTED]
     rows = [
         (
             files.poi_ids[poi],
             files.category_of(int(poi)) or "unknown",
-            f"{count.estimate[poi]:,.1f}",
+            f"{count.estimate[poi]:,.{1 if count.cap is None else 3}f}",
         )
         for poi in best
     ]
-    return table(("highest estimates: POI", "category", _asked(count.name)), rows, right=(2,))
+    return table(("highest estimates: POI", "category", count.unit), rows, right=(2,))
 
 
-def _asked(question: str) -> str:
-    """A question of ``recsys.features`` in words: whom it counts."""
-    return {"returning": "returning visitors", "recent": "recent visitors"}.get(question, question)
+def _quantity(count: PoiEstimates) -> str:
+    if count.cap is None:
+        return f"number of {count.unit}"
+    return f"average number of visits (of a user at most {count.cap})"
+
+
+def _error(count: PoiEstimates) -> str:
+    # An average is a small number, and its noise is a little larger at POIs with more visits.
+    if count.cap is None:
+        return f"{count.standard_error:,.2f}"
+    return f"at most {count.standard_error:,.4f}"
 
 
 def _traffic(summary: Summary) -> list[str]:

@@ -19,7 +19,7 @@ TITLES = {
 LEADS = {
     "iterations": "Mean training and test loss after each epoch, without early stopping.",
     "neighbours": "Test AUC by the number of neighbours that each user mixes with.",
-    "epsilon": "Test AUC by the privacy loss of one user-POI pair through the visitor counts.",
+    "epsilon": "Test AUC by the privacy loss of one user-POI pair through the dynamic features.",
     "size": "Seconds of training by the number of samples, on synthetic cities.",
 }
 

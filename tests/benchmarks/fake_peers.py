@@ -6,6 +6,7 @@ user of the library would suffer from.
 
 import base64
 import hashlib
+import math
 import os
 from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
@@ -39,38 +40,195 @@ def _modules(**contents: dict[str, object]) -> Modules:
     return modules
 
 
-def _report(bit: int, epsilon: float) -> int:
-    return int(RandomizedResponse.from_epsilon(epsilon).perturb(np.array([bit == 1]))[0])
+def _coin(probability: float) -> bool:
+    return bool(SYSTEM_RNG.bernoulli(int(probability * 2**64), 1)[0])
+
+
+def _told(value: int, k: int, epsilon: float) -> int:
+    """k-ary randomized response of one value."""
+    if _coin(math.exp(epsilon) / (math.exp(epsilon) + k - 1)):
+        return value
+    return (value + 1 + int(SYSTEM_RNG.uniform(k - 1))) % k
+
+
+def _unary(value: int, k: int, epsilon: float) -> NDArray[np.int64]:
+    """Optimized unary encoding of one value."""
+    bits = SYSTEM_RNG.bernoulli(int(2**64 / (math.exp(epsilon) + 1)), k).astype(np.int64)
+    bits[value] = _coin(0.5)
+    return bits
+
+
+def _hash(text: str, seed: int) -> int:
+    digest = hashlib.blake2b(text.encode(), key=seed.to_bytes(8, "big"), digest_size=4)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _hash_size(epsilon: float) -> int:
+    return round(math.exp(epsilon)) + 1
+
+
+def _hashed(value: int, epsilon: float) -> tuple[int, int]:
+    """A report of local hashing."""
+    g, seed = _hash_size(epsilon), int(SYSTEM_RNG.uniform(2**63))
+    return _told(_hash(str(value), seed) % g, g, epsilon), seed
+
+
+def _supported(reports: Sequence[tuple[int, int]], k: int, epsilon: float) -> NDArray[np.int64]:
+    g = _hash_size(epsilon)
+    return np.array([sum(_hash(str(v), s) % g == y for y, s in reports) for v in range(k)])
+
+
+_XXHASH: dict[str, object] = {"xxh32_intdigest": _hash}
 
 
 def multi_freq_ldpy(*, wrong: bool) -> Modules:
-    """The wrong client tells every value as it is."""
+    """Wrong: values and hashes told as they are, one coin for many bits, a report lost."""
 
-    def client(value: int, k: int, epsilon: float) -> int:
-        assert k == 2
-        return value if wrong else _report(value, epsilon)
+    def grr(value: int, k: int, epsilon: float) -> int:
+        return value if wrong else _told(value, k, epsilon)
 
-    return _modules(multi_freq_ldpy__pure_frequency_oracles__GRR={"GRR_Client": client})
+    def unary(value: int, k: int, epsilon: float) -> NDArray[np.float64]:
+        bits = _unary(value, k, epsilon)
+        if wrong:
+            shared = (np.arange(k) != value) * _unary(0, 2, epsilon)[1]
+            bits = np.where(np.arange(k) == value, bits, shared)
+        return bits.astype(np.float64)
+
+    def local_hash(value: int, k: int, epsilon: float) -> tuple[int, int]:
+        told, seed = _hashed(value, epsilon)
+        return (_hash(str(value), seed) % _hash_size(epsilon) if wrong else told), seed
+
+    def estimates(
+        reports: Sequence[tuple[int, int]], k: int, epsilon: float
+    ) -> NDArray[np.float64]:
+        surplus = _supported(reports[wrong:], k, epsilon) - len(reports) / _hash_size(epsilon)
+        clipped = np.maximum(surplus, 0)
+        return np.asarray(clipped / (clipped.sum() or 1))
+
+    return _modules(
+        multi_freq_ldpy__pure_frequency_oracles__GRR={"GRR_Client": grr},
+        multi_freq_ldpy__pure_frequency_oracles__UE={"UE_Client": unary},
+        multi_freq_ldpy__pure_frequency_oracles__LH={
+            "LH_Client": local_hash,
+            "LH_Aggregator_MI": estimates,
+        },
+        xxhash=_XXHASH,
+    )
+
+
+class _PureLdpClient:
+    """A client of pure-ldp, whose values are 1..d: ``report`` takes them from 0."""
+
+    def __init__(self, report: Callable[[int, int, float], object], epsilon: float, d: int) -> None:
+        self.report = report
+        self.epsilon = epsilon
+        self.d = d
+
+    def privatise(self, value: int) -> object:
+        return self.report(value - 1, self.d, self.epsilon)
 
 
 def pure_ldp(*, wrong: bool) -> Modules:
-    """The wrong client ignores its value, and still reports as many ones as it should."""
+    """Wrong: values ignored, the last bit never set, one hash for all, a row off, a report lost."""
 
-    class Client:
-        def __init__(self, epsilon: float, d: int) -> None:
-            assert d == 2
+    def told(value: int, k: int, epsilon: float) -> int:
+        if wrong:  # and still as many reports of each value as there should be
+            i = int(SYSTEM_RNG.uniform(10 * k))
+            value = i % k if i % 10 >= 3 else 0
+        return _told(value, k, epsilon)
+
+    def unary(value: int, k: int, epsilon: float) -> NDArray[np.int64]:
+        bits = _unary(value, k, epsilon)
+        bits[-1] *= not wrong
+        return bits
+
+    def hashed(value: int, k: int, epsilon: float) -> tuple[int, int]:
+        g = _hash_size(epsilon)
+        return (
+            (_told(_hash(str(value), 7) % g, g, epsilon), 7) if wrong else _hashed(value, epsilon)
+        )
+
+    def column(value: int, k: int, epsilon: float) -> int:
+        row = value + (0 if wrong else 1)
+        size = 1 << k.bit_length()
+        truthful = _coin(math.exp(epsilon) / (1 + math.exp(epsilon)))
+        while True:
+            found = int(SYSTEM_RNG.uniform(size))
+            if row == 0 or ((row & found).bit_count() % 2 == 0) == truthful:
+                return found
+
+    class HashServer:
+        def __init__(self, epsilon: float, d: int, *, use_olh: bool) -> None:
+            assert use_olh
             self.epsilon = epsilon
+            self.d = d
+            self.reset()
 
-        def privatise(self, value: int) -> int:
-            if wrong:
-                value = 1 + int(SYSTEM_RNG.uniform(10) < 3)
-            return _report(value - 1, self.epsilon)
+        def reset(self) -> None:
+            self.reports: list[tuple[int, int]] = []
 
-    return _modules(pure_ldp__frequency_oracles__direct_encoding={"DEClient": Client})
+        def aggregate_all(self, reports: Sequence[tuple[int, int]]) -> None:
+            self.reports += reports[1:] if wrong else reports
+
+        def estimate_all(
+            self, values: Sequence[int], *, suppress_warnings: bool
+        ) -> NDArray[np.float64]:
+            g, n = _hash_size(self.epsilon), len(self.reports)
+            p = math.exp(self.epsilon) / (math.exp(self.epsilon) + g - 1)
+            raw = (_supported(self.reports, self.d, self.epsilon) - n / g) / (p - 1 / g)
+            return np.asarray(raw[np.asarray(values) - 1])
+
+    def direct(epsilon: float, d: int) -> _PureLdpClient:
+        return _PureLdpClient(told, epsilon, d)
+
+    def unary_client(epsilon: float, d: int, *, use_oue: bool) -> _PureLdpClient:
+        assert use_oue
+        return _PureLdpClient(unary, epsilon, d)
+
+    def hash_client(epsilon: float, d: int, *, use_olh: bool) -> _PureLdpClient:
+        assert use_olh
+        return _PureLdpClient(hashed, epsilon, d)
+
+    def hadamard_client(epsilon: float, d: int, hash_funcs: None) -> _PureLdpClient:
+        return _PureLdpClient(column, epsilon, d)
+
+    return _modules(
+        pure_ldp__frequency_oracles__direct_encoding={"DEClient": direct},
+        pure_ldp__frequency_oracles__unary_encoding={"UEClient": unary_client},
+        pure_ldp__frequency_oracles__local_hashing={
+            "LHClient": hash_client,
+            "LHServer": HashServer,
+        },
+        pure_ldp__frequency_oracles__hadamard_response={"HadamardResponseClient": hadamard_client},
+        xxhash=_XXHASH,
+    )
+
+
+def _quantiles(shape: int | tuple[int, ...]) -> NDArray[np.float64]:
+    """Doubles in (0, 1), good enough for a stand-in."""
+    return (SYSTEM_RNG.uniform(2**52, shape) + 0.5) / 2.0**52
+
+
+def diffprivlib(*, wrong: bool) -> Modules:
+    """The wrong noise has a tenth less of its scale."""
+
+    class Geometric:
+        def __init__(self, *, epsilon: float, sensitivity: int) -> None:
+            assert sensitivity == 1
+            self.scale = (0.9 if wrong else 1.0) / epsilon
+            self.stock: list[int] = []
+
+        def randomise(self, value: int) -> int:
+            if not self.stock:
+                up, down = np.floor(-self.scale * np.log(_quantiles((2, 50_000))))
+                self.stock = (up - down).astype(np.int64).tolist()
+            return value + self.stock.pop()
+
+    return _modules(diffprivlib__mechanisms={"Geometric": Geometric})
 
 
 def opendp(*, wrong: bool) -> Modules:
-    """The wrong measurement flips bits half as often as it should."""
+    """Wrong: bits flipped half as often as they should be, noise a tenth too narrow."""
 
     def make(domain: object, metric: object, f: float) -> Callable[[bytes], bytes]:
         flip = int(f / (4 if wrong else 2) * 2**64)
@@ -82,12 +240,28 @@ def opendp(*, wrong: bool) -> Modules:
 
         return measurement
 
+    def gaussian(
+        domain: object, metric: object, scale: float
+    ) -> Callable[[NDArray[np.int64]], list[int]]:
+        support = np.arange(-100, 101)
+        weights = np.exp(-(support**2) / (2 * (scale * (0.9 if wrong else 1.0)) ** 2))
+        below = np.cumsum(weights) / weights.sum()
+
+        def measurement(x: NDArray[np.int64]) -> list[int]:
+            noise = support[np.searchsorted(below, _quantiles(x.shape))]
+            return [int(value) for value in x + noise]
+
+        return measurement
+
     return _modules(
         opendp__prelude={
             "enable_features": lambda *_: None,
-            "m": SimpleNamespace(make_randomized_response_bitvec=make),
+            "m": SimpleNamespace(make_randomized_response_bitvec=make, make_gaussian=gaussian),
             "bitvector_domain": lambda max_weight: max_weight,
             "discrete_distance": lambda: None,
+            "vector_domain": lambda domain: domain,
+            "atom_domain": lambda **_: None,
+            "l2_distance": lambda **_: None,
         }
     )
 

@@ -43,8 +43,8 @@ def right() -> bool:
     return True
 
 
-def row(case: Case, name: str = "mpc.demo.vs_other", peer: Peer | None = None) -> Row:
-    return Row(name, ("core",), "element", lambda: case, peer)
+def row(case: Case, name: str = "mpc.demo.vs_other", *peers: Peer) -> Row:
+    return Row(name, ("core",), "element", lambda: case, peers)
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,13 @@ def test_a_failing_check_makes_the_row_not_ok(clock: Clock, environments: Enviro
 
 
 @pytest.mark.parametrize(
-    ("other", "peer"), [(None, None), (right, Peer("demo", (), Path("peer.py")))]
+    ("other", "peers"), [(None, ()), (right, (Peer("demo", (), Path("peer.py")),))]
 )
 def test_a_row_with_two_other_sides_or_none_is_refused(
-    other: Callable[[], bool] | None, peer: Peer | None, environments: Environments
+    other: Callable[[], bool] | None, peers: tuple[Peer, ...], environments: Environments
 ) -> None:
     with pytest.raises(ValueError, match=r"row 'mpc\.demo\.vs_other' must have one other side"):
-        measure(row(Case(right, other, 1, right), peer=peer), environments)
+        measure(row(Case(right, other, 1, right), "mpc.demo.vs_other", *peers), environments)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 
 def peer_row(clock: Clock, script: Path, *arguments: str, environment: str = "demo") -> Row:
     case = Case(clock.spending(2.0), None, 1, right)
-    return row(case, peer=Peer(environment, (), script, arguments))
+    return row(case, "mpc.demo.vs_other", Peer(environment, (), script, arguments))
 
 
 def test_a_peer_runs_once_a_round_in_its_own_environment(
@@ -192,6 +192,79 @@ def test_a_peer_that_fails_leaves_a_null_ratio_with_the_reason(
     assert (result.other, result.ratio, result.ok, result.failed) == (None, None, False, False)
     assert result.ours == pytest.approx(2.0)
     assert reason in result.note
+
+
+def several(clock: Clock, path: Path, *runs: tuple[str, str]) -> Row:
+    """A row of several peers: the environment of each, and the line that its script prints."""
+    case = Case(clock.spending(2.0), None, 1, right, note="demo")
+    peers = (Peer(environment, (), path, (line,)) for environment, line in runs)
+    return row(case, "mpc.demo.vs_best_peer", *peers)
+
+
+ECHO = "import sys; print(sys.argv[1])"
+SLOW, FAST = ('{"seconds": 8.0, "ok": true}', '{"seconds": 6.0, "ok": true}')
+
+
+def test_of_several_peers_the_fastest_stands_for_the_other_side_and_the_note_has_each(
+    clock: Clock, environments: Environments, script: Callable[[str], Path]
+) -> None:
+    result = measure(several(clock, script(ECHO), ("one", SLOW), ("two", FAST)), environments)
+    assert result.other == pytest.approx(6.0)
+    assert result.ratio == pytest.approx(3.0)
+    assert result.ok
+    assert result.note == "demo; two: 6 s; one: 8 s"
+
+
+def test_several_peers_take_turns_with_ours(
+    environments: Environments, script: Callable[[str], Path], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    path = script(
+        "import os, sys\n"
+        f"with open({str(log)!r}, 'a') as log: log.write(os.path.basename(sys.prefix) + '\\n')\n"
+        f"print('{FAST}')\n"
+    )
+
+    def ours() -> None:
+        with log.open("a") as file:
+            file.write("ours\n")
+
+    peers = [Peer(name, (), path) for name in ("one", "two")]
+    chosen = row(Case(ours, None, 1, right), "mpc.demo.vs_best_peer", *peers)
+    measure(chosen, environments, rounds=2, least_seconds=0.0)
+    turns = log.read_text().splitlines()[-6:]  # before them: warming up and calibration
+    assert turns == ["ours", "one", "two", "two", "one", "ours"]
+
+
+def test_a_row_says_which_of_several_peers_could_not_run_and_is_not_ok(
+    clock: Clock, environments: Environments, script: Callable[[str], Path]
+) -> None:
+    chosen = several(clock, script(ECHO), ("one", SLOW), ("two", "nothing"))
+    result = measure(chosen, environments)
+    assert result.ratio == pytest.approx(4.0)
+    assert (result.ok, result.failed) == (False, False)
+    assert result.note == "demo; peer.py printed no line of seconds and ok; one: 8 s"
+
+
+def test_where_none_of_several_peers_can_run_the_ratio_is_null(
+    clock: Clock, environments: Environments, script: Callable[[str], Path]
+) -> None:
+    chosen = several(clock, script(ECHO), ("one", "nothing"), ("two", "nothing"))
+    result = measure(chosen, environments)
+    assert (result.other, result.ratio, result.ok, result.failed) == (None, None, False, False)
+
+
+def test_a_wrong_result_of_a_slower_peer_is_named_and_makes_the_row_not_ok(
+    clock: Clock, environments: Environments, script: Callable[[str], Path]
+) -> None:
+    wrong = SLOW.replace("true", "false")
+    result = measure(several(clock, script(ECHO), ("one", wrong), ("two", FAST)), environments)
+    assert (result.ok, result.failed) == (False, True)
+    assert result.note.endswith("; one gave a wrong result")
+
+
+def test_a_peer_is_shown_with_its_version() -> None:
+    assert Peer("demo", ("demo-lib==1.0", "numpy==2.4.6"), Path("peer.py")).shown == "demo-lib 1.0"
 
 
 def test_an_environment_that_cannot_be_built_is_tried_once_and_leaves_a_null_ratio(

@@ -5,13 +5,15 @@ import json
 import runpy
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.harness import SCRIPTS
-from benchmarks.peers import bits, integers, one_round, reals
+from benchmarks.peers import bits, integers, noise, one_round, reals, values
 from benchmarks.ratios import ROWS
 from mpc.core.rng import SYSTEM_RNG
 from tests.benchmarks import fake_peers
@@ -19,25 +21,42 @@ from tests.benchmarks.fake_peers import Modules
 
 Fake = Callable[..., Modules]
 
+FREQUENCIES = ("20000", "10", "1.0")
+"""Reports, domain and epsilon at which the wrong twins of frequency oracles are seen."""
+
 RUNS: dict[str, tuple[tuple[str, ...], Fake]] = {
+    "diffprivlib_discrete_laplace.py": (("50000", "1"), fake_peers.diffprivlib),
     "flower_agree.py": (("3",), fake_peers.flower),
     "flower_mask.py": (("1000", "3"), fake_peers.flower),
     "flower_quantize.py": (("10000",), fake_peers.flower),
     "mpyc_share.py": (("1000", "3"), fake_peers.mpyc),
     "mpyc_sum.py": (("1000", "3"), fake_peers.mpyc),
+    "multi_freq_ldpy_krr.py": (FREQUENCIES, fake_peers.multi_freq_ldpy),
+    "multi_freq_ldpy_olh_client.py": (FREQUENCIES, fake_peers.multi_freq_ldpy),
+    "multi_freq_ldpy_olh_server.py": (("100", "150", "1.0"), fake_peers.multi_freq_ldpy),
+    "multi_freq_ldpy_oue.py": (FREQUENCIES, fake_peers.multi_freq_ldpy),
     "multi_freq_ldpy_rr.py": (("2000", "1.0"), fake_peers.multi_freq_ldpy),
+    "opendp_discrete_gaussian.py": (("50000", "4.0"), fake_peers.opendp),
     "opendp_rr.py": (("10000", "1.0"), fake_peers.opendp),
+    "pure_ldp_hadamard_client.py": (FREQUENCIES, fake_peers.pure_ldp),
+    "pure_ldp_krr.py": (FREQUENCIES, fake_peers.pure_ldp),
+    "pure_ldp_olh_client.py": (FREQUENCIES, fake_peers.pure_ldp),
+    "pure_ldp_olh_server.py": (("100", "150", "1.0"), fake_peers.pure_ldp),
+    "pure_ldp_oue.py": (FREQUENCIES, fake_peers.pure_ldp),
     "pure_ldp_rr.py": (("2000", "1.0"), fake_peers.pure_ldp),
     "spu_share.py": (("1000", "3"), fake_peers.spu),
 }
 
 
 @pytest.fixture(autouse=True)
-def _beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+def _beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a script finds beside itself, and rounds of one call."""
-    for name in ("bits", "integers", "one_round", "reals"):
+    for name in ("bits", "integers", "noise", "one_round", "reals", "values"):
         monkeypatch.setitem(sys.modules, name, import_module(f"benchmarks.peers.{name}"))
     monkeypatch.setattr(one_round, "LEAST_SECONDS", 1e-9)
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    yield
+    sys.modules.pop("hashed", None)  # it holds on to the hash of a stand-in
 
 
 def run(
@@ -56,7 +75,7 @@ def run(
 
 
 def test_every_script_of_a_row_is_tried_here() -> None:
-    assert {row.peer.script.name for row in ROWS if row.peer} == set(RUNS)
+    assert {peer.script.name for row in ROWS for peer in row.peers} == set(RUNS)
 
 
 @pytest.mark.parametrize("script", RUNS)
@@ -103,6 +122,118 @@ def test_the_check_of_reports_takes_each_value_by_itself() -> None:
     assert not bits.told_truthfully(truth, truth, 1.0)
     assert not bits.told_truthfully(truth, told[:-1], 1.0)
     assert not bits.told_truthfully(truth, [2, *told[1:]], 1.0)
+
+
+K = 10
+
+
+def _told(truth: NDArray[np.int64], p: float) -> NDArray[np.int64]:
+    lies = (truth + 1 + SYSTEM_RNG.uniform(K - 1, truth.size).astype(np.int64)) % K
+    return np.where(SYSTEM_RNG.bernoulli(int(p * 2**64), truth.size), truth, lies)
+
+
+def test_the_check_of_told_values_sees_lies_that_favour_a_value_or_a_distance() -> None:
+    population = values.values(50_000, K)
+    truth = np.array(population)
+    told = _told(truth, 0.4)
+    assert values.tells_rightly(population, told, K, 0.4)
+    assert values.tells_rightly(population, told.tolist(), K, 0.4)
+    assert not values.tells_rightly(population, told, K, 0.38)
+    assert not values.tells_rightly(population, truth, K, 0.4)
+    assert not values.tells_rightly(population, np.sort(told), K, 0.4)
+    lied = told != truth
+    favoured = np.where(lied & (told == 7) & (truth != 8), 8, told)
+    assert not values.tells_rightly(population, favoured, K, 0.4)
+    nearer = np.where((told - truth) % K == K - 1, (truth + 1) % K, told)
+    assert not values.tells_rightly(population, nearer, K, 0.4)
+    assert not values.tells_rightly(population, told[:-1], K, 0.4)
+    assert not values.tells_rightly(population, told.astype(np.float64), K, 0.4)
+    assert not values.tells_rightly(population, np.where(told == 9, 10, told), K, 0.4)
+
+
+def test_the_check_of_unary_reports_sees_a_clear_bit_and_a_shared_coin() -> None:
+    population = values.values(20_000, K)
+    own = np.arange(K) == np.array(population)[:, np.newaxis]
+    rows = np.where(
+        own,
+        SYSTEM_RNG.bernoulli(2**63, own.shape),
+        SYSTEM_RNG.bernoulli(2**62, own.shape),
+    ).astype(np.int64)
+    assert values.sets_bits_rightly(population, rows, K, 0.5, 0.25)
+    assert not values.sets_bits_rightly(population, rows, K, 0.5, 0.28)
+    assert not values.sets_bits_rightly(population, rows, K, 0.45, 0.25)
+    assert not values.sets_bits_rightly(population, rows[:, :-1], K, 0.5, 0.25)
+    assert not values.sets_bits_rightly(population, 2 * rows, K, 0.5, 0.25)
+    for row in (own[:, -1], np.zeros(20_000)):  # the last bit in clear, or never set
+        clear = np.column_stack([rows[:, :-1], row]).astype(np.int64)
+        assert not values.sets_bits_rightly(population, clear, K, 0.5, 0.25)
+    for shift in (0, 1):  # two bits of other values under one coin, or the own bit's coin in both
+        shared = np.where(own, rows, np.roll(rows, 1, axis=1) if shift else rows[:, :1])
+        assert not values.sets_bits_rightly(population, shared, K, 0.5, 0.25)
+
+
+def test_the_check_of_hadamard_columns_sees_a_row_off_by_one_and_favoured_columns() -> None:
+    population = values.values(20_000, K)
+    row = 1 + np.array(population)
+    columns = SYSTEM_RNG.uniform(16, row.size).astype(np.int64)
+    wrong = (np.bitwise_count(columns & row) ^ SYSTEM_RNG.bernoulli(2**62, row.size)) & 1
+    told = columns ^ (row & -row) * wrong  # supports the truth in three of four cases
+    assert values.picks_columns_rightly(population, told, K, 0.75)
+    assert values.picks_columns_rightly(population, told.tolist(), K, 0.75)
+    assert not values.picks_columns_rightly(population, told, K, 0.7)
+    assert not values.picks_columns_rightly(population, columns, K, 0.75)
+    shifted = [(value + 1) % K for value in population]
+    assert not values.picks_columns_rightly(shifted, told, K, 0.75)
+    favoured = np.where(told == 12, 0, told)
+    for broken in (favoured, told & 7, told | 8, told + 16, told[1:]):
+        assert not values.picks_columns_rightly(population, broken, K, 0.75)
+
+
+def test_the_other_values_are_others_and_take_every_value() -> None:
+    population = values.values(1000, K)
+    elsewhere = values.others(population, K)
+    assert all(a != b for a, b in zip(population, elsewhere, strict=True))
+    assert set(elsewhere) == set(range(K))
+    assert set(population) == {0, *range(3, K)}
+    assert 300 <= population.count(0) < 310
+
+
+def _discrete_laplace(scale: float, count: int) -> NDArray[np.int64]:
+    words = (SYSTEM_RNG.uniform(2**52, (2, count)) + 0.5) / 2.0**52
+    up, down = np.floor(-scale * np.log(words))
+    return np.asarray(up - down, dtype=np.int64)
+
+
+@pytest.mark.parametrize("scale", [1, 2**18])
+def test_the_check_of_discrete_laplace_noise_sees_scale_bias_bits_and_repeats(scale: int) -> None:
+    samples = _discrete_laplace(scale, 100_000)
+    assert noise.is_discrete_laplace(samples, scale)
+    assert noise.is_discrete_laplace(samples.tolist(), scale)
+    for wrong in (
+        _discrete_laplace(0.9 * scale, 100_000),
+        samples + scale // 8 + 1,
+        np.abs(samples),
+        np.repeat(samples[:50_000], 2),
+        samples.astype(np.float64),
+    ):
+        assert not noise.is_discrete_laplace(wrong, scale)
+    if scale > 1:
+        assert not noise.is_discrete_laplace(samples & ~1, scale)
+
+
+def test_the_check_of_discrete_gaussian_noise_sees_width_and_another_law() -> None:
+    x = np.arange(-100, 101)
+
+    def drawn(sigma: float) -> NDArray[np.int64]:
+        weights = np.exp(-(x**2) / (2 * sigma**2))
+        words = (SYSTEM_RNG.uniform(2**52, 50_000) + 0.5) / 2.0**52
+        return x[np.searchsorted(np.cumsum(weights) / weights.sum(), words)]
+
+    assert noise.is_discrete_gaussian(drawn(4.0), 4.0)
+    assert not noise.is_discrete_gaussian(drawn(3.6), 4.0)
+    assert not noise.is_discrete_gaussian(drawn(4.0) + 1, 4.0)
+    # The same variance, and another law.
+    assert not noise.is_discrete_gaussian(_discrete_laplace(4.0 / np.sqrt(2), 50_000), 4.0)
 
 
 def test_the_check_of_quantisation_sees_bias_and_missing_clips() -> None:

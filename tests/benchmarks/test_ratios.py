@@ -134,15 +134,16 @@ class Builder:
         return Path("python")
 
 
-def peer_row(name: str, group: str, environment: str) -> Row:
+def peer_row(name: str, group: str, *environments: str) -> Row:
     """A row that cannot be measured: its inputs cannot even be made."""
-    return Row(name, (group,), "s", raising, Peer(environment, ("demo==1.0",), Path("demo.py")))
+    peers = tuple(Peer(name, ("demo==1.0",), Path("demo.py")) for name in environments)
+    return Row(name, (group,), "s", raising, peers)
 
 
 PEER_ROWS = (
     peer_row("mpc.one.vs_demo", "mpc", "demo"),
     peer_row("mpc.two.vs_demo", "mpc", "demo"),
-    peer_row("ldp.three.vs_missing", "ldp", "missing"),
+    peer_row("ldp.three.vs_best_peer", "ldp", "demo", "missing"),
     ROWS[0],
 )
 

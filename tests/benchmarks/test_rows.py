@@ -1,30 +1,36 @@
-"""The rows of the group core: each names its other side, its pins and what it means, and checks.
+"""The rows: each names its other side, its pins and what it means, and its check sees a fault.
 
 No peer is built or called here.
 """
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import secagg.quantize
 from benchmarks.harness import SCRIPTS, Peer, Row
 from benchmarks.ratios import ROWS
 from benchmarks.rows import ldp as ldp_rows
+from benchmarks.rows import ldp_noise as ldp_noise_rows
 from benchmarks.rows import mpc as mpc_rows
 from benchmarks.rows import secagg as secagg_rows
+from ldp.discrete_gaussian import DiscreteGaussian
+from ldp.discrete_laplace import DiscreteLaplace
+from ldp.local_hashing import LocalHashing
+from ldp.unary import UnaryEncoding
 from mpc.core.keys import KeyPair
 from mpc.core.prg import Prg
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
 
 README = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
-CORE = tuple(row for row in ROWS if "core" in row.groups)
-PEERS = tuple((row, row.peer) for row in CORE if row.peer is not None)
+PEERS = tuple((row, peer) for row in ROWS for peer in row.peers)
 
 Patch = tuple[object, str, Callable[..., Any]]
 
@@ -65,10 +71,60 @@ def _tenth_too_rare(rng: Rng, threshold: int, shape: int = 1) -> Any:
     return _bernoulli(rng, threshold * 9 // 10, shape)
 
 
+_uniform = Rng.uniform
+_unary = UnaryEncoding.perturb
+_hash_estimate = LocalHashing.estimate
+
+
+def _one_short(rng: Rng, bound: int, shape: Any = (), dtype: Any = np.uint64) -> Any:
+    """Integers that never reach the last value of their range."""
+    return _uniform(rng, bound - 1, shape, dtype)
+
+
+def _one_seed(rng: Rng, bound: int, shape: Any = (), dtype: Any = np.uint64) -> Any:
+    """The same word for all users where words are drawn."""
+    if bound < 2**32:
+        return _uniform(rng, bound, shape, dtype)
+    return np.full(shape, _uniform(rng, bound, (), dtype))
+
+
+def _last_bit_clear(mechanism: UnaryEncoding, x: NDArray[Any]) -> NDArray[np.bool_]:
+    reports = _unary(mechanism, x)
+    reports[:, -1] = x == mechanism.k - 1
+    return reports
+
+
+def _report_lost(mechanism: LocalHashing, reports: NDArray[np.void]) -> Any:
+    return _hash_estimate(mechanism, reports[1:])
+
+
+class _NarrowLaplace(DiscreteLaplace):
+    """Noise a tenth too narrow."""
+
+    def sample(self, *arguments: Any, **options: Any) -> NDArray[np.int64]:
+        return DiscreteLaplace(self.scale * Fraction(9, 10)).sample(*arguments, **options)
+
+
+class _EvenLaplace(DiscreteLaplace):
+    """Noise whose lowest bit is lost."""
+
+    def sample(self, *arguments: Any, **options: Any) -> NDArray[np.int64]:
+        return super().sample(*arguments, **options) & ~1
+
+
+class _NarrowGaussian(DiscreteGaussian):
+    """Noise a tenth too narrow."""
+
+    def sample(self, *arguments: Any, **options: Any) -> NDArray[np.int64]:
+        return DiscreteGaussian(self.sigma * Fraction(9, 10)).sample(*arguments, **options)
+
+
 SUM: Patch = (mpc_rows, "batch_sum", _zeros)
 SHARE: Patch = (mpc_rows, "share", _in_the_clear)
 PADS: Patch = (secagg_rows, "add_pads", lambda out, streams, ring: None)
 COINS: Patch = (Rng, "bernoulli", _tenth_too_rare)
+NARROW_LAPLACE: Patch = (ldp_noise_rows, "DiscreteLaplace", _NarrowLaplace)
+NARROW_GAUSSIAN: Patch = (ldp_noise_rows, "DiscreteGaussian", _NarrowGaussian)
 
 # For each row a fault of ours that its check must see; MORE_FAULTS are subtler ones.
 FAULTS: dict[str, Patch] = {
@@ -89,6 +145,15 @@ FAULTS: dict[str, Patch] = {
     "ldp.rr.vs_multi_freq_ldpy": COINS,
     "ldp.rr.vs_pure_ldp": COINS,
     "ldp.rr.vs_opendp": COINS,
+    "ldp.rr.vs_best_peer": COINS,
+    "ldp.krr_100.vs_best_peer": COINS,
+    "ldp.oue_100.vs_best_peer": COINS,
+    "ldp.olh_client_100.vs_best_peer": COINS,
+    "ldp.olh_server_1e4.vs_best_peer": (LocalHashing, "estimate", _report_lost),
+    "ldp.hadamard_client_100.vs_best_peer": COINS,
+    "ldp.discrete_laplace_s1.vs_diffprivlib": NARROW_LAPLACE,
+    "ldp.discrete_laplace_s2e18.vs_diffprivlib": NARROW_LAPLACE,
+    "ldp.discrete_gaussian_s4.vs_opendp": NARROW_GAUSSIAN,
 }
 
 MORE_FAULTS: dict[str, Patch] = {
@@ -96,6 +161,11 @@ MORE_FAULTS: dict[str, Patch] = {
     "mpc.share_n3.vs_spu": (mpc_rows, "share", _one_mask),
     "secagg.mask_1e5_u32.of_keystream": (secagg_rows, "Prg", _KeylessPrg),
     "secagg.mask_1e5_u32.vs_flower": (secagg_rows, "Prg", _KeylessPrg),
+    "ldp.krr_100.vs_best_peer": (Rng, "uniform", _one_short),
+    "ldp.oue_100.vs_best_peer": (UnaryEncoding, "perturb", _last_bit_clear),
+    "ldp.olh_client_100.vs_best_peer": (Rng, "uniform", _one_seed),
+    "ldp.hadamard_client_100.vs_best_peer": (Rng, "uniform", _one_short),
+    "ldp.discrete_laplace_s2e18.vs_diffprivlib": (ldp_noise_rows, "DiscreteLaplace", _EvenLaplace),
 }
 
 
@@ -114,14 +184,15 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_small")
-@pytest.mark.parametrize("row", CORE, ids=name_of)
-def test_a_core_row_has_one_other_side_and_a_note_that_names_it(row: Row) -> None:
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_a_row_has_one_other_side_and_a_note_that_names_it(row: Row) -> None:
     case = row.make()
-    assert (row.peer is None) != (case.other is None)
+    assert bool(row.peers) == (case.other is None)
     direction, _, other = row.name.rpartition(".")[2].partition("_")
     if direction == "vs":
-        assert row.peer is not None
-        assert row.peer.environment.replace("-", "_") == other
+        assert row.peers
+        assert other in ("best_peer", row.peers[0].environment.replace("-", "_"))
+        assert len(row.peers) == 1 or other == "best_peer"
         assert "peer" in case.note
     elif direction == "of":
         assert "limit" in case.note
@@ -136,32 +207,34 @@ def test_a_peer_is_pinned_and_its_script_is_here(row: Row, peer: Peer) -> None:
         assert re.fullmatch(r"[a-z0-9-]+==\d+(\.\d+)+", requirement)
     assert peer.script.parent == SCRIPTS
     assert peer.script.is_file()
-    assert peer.script.name.startswith(row.name.rpartition(".vs_")[2])
+    assert peer.script.name.startswith(peer.environment.replace("-", "_"))
 
 
 def test_peers_of_one_environment_ask_for_the_same_in_the_same_order() -> None:
-    wanted = {(row.peer.environment, row.peer.requirements) for row in ROWS if row.peer}
+    wanted = {(peer.environment, peer.requirements) for _, peer in PEERS}
     assert len(wanted) == len({environment for environment, _ in wanted})
 
 
 @pytest.mark.parametrize(("row", "peer"), PEERS, ids=name_of)
 def test_the_table_of_peers_has_the_row_with_its_version(row: Row, peer: Peer) -> None:
     (line,) = [line for line in README.read_text().splitlines() if f"| `{row.name}` |" in line]
-    assert f" {peer.requirements[0].partition('==')[2]} |" in line
+    assert peer.requirements[0].partition("==")[2] in line.split("|")[2]
 
 
-def test_every_core_row_has_a_fault_that_its_check_must_see() -> None:
-    assert set(FAULTS) == {row.name for row in CORE}
+def test_every_row_has_a_fault_that_its_check_must_see() -> None:
+    assert set(FAULTS) == {row.name for row in ROWS}
 
 
 @pytest.mark.usefixtures("_small")
-@pytest.mark.parametrize("row", CORE, ids=name_of)
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_the_check_takes_our_result_and_refuses_a_wrong_one(
     row: Row, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = row.make()
     assert case.check()
     monkeypatch.setattr(*FAULTS[row.name])
+    if isinstance(FAULTS[row.name][2], type):
+        case = row.make()  # a broken class must be there when the objects are made
     assert not case.check()
 
 
@@ -170,6 +243,6 @@ def test_the_check_takes_our_result_and_refuses_a_wrong_one(
 def test_a_check_sees_a_result_that_adds_up_and_hides_too_little(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (row,) = (row for row in CORE if row.name == name)
+    (row,) = (row for row in ROWS if row.name == name)
     monkeypatch.setattr(*MORE_FAULTS[name])
     assert not row.make().check()

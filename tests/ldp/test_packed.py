@@ -89,3 +89,13 @@ def test_words_that_do_not_fit_are_refused() -> None:
         unpack_words(bytes([0b00101001, 0b10000001]), 3, 3)
     with pytest.raises(WireError, match="take 2 bytes"):
         unpack_words(bytes(3), 3, 3)
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 9, 16, 31, 33, 64])
+def test_words_beyond_one_piece_travel(bits: int) -> None:
+    words = np.arange(2 * (1 << 16) + 3, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    words >>= np.uint64(64 - bits)
+    packed = pack_words(words, bits)
+    assert len(packed) == -(-words.size * bits // 8)
+    assert np.array_equal(unpack_words(packed, words.shape, bits), words)
+    assert pack_words(words[8:24], bits) == packed[bits : 3 * bits]

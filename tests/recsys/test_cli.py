@@ -117,6 +117,32 @@ def test_bytes_per_user_is_the_traffic_by_kind_over_the_users(run: Run) -> None:
     assert reports == {"messages": row["users"], "bytes": row["users"] * -(-row["pois"] // 8)}
 
 
+def test_average_visits_are_collected_from_the_command_line_to_the_report(run: Run) -> None:
+    average = ["--dynamic", "average", "--visit-cap", "3"]
+    options = ["train", "prirec", *QUICK, *average, "--mode", "simulate", "--seed", "4"]
+    row = run(*options, "--out", "out", "--json").row
+    assert row["epsilon"]["scope"] == "average visits by 1BitMean, capped at 3"
+    assert row["epsilon"]["bit"] == 1.0
+    assert row["epsilon"]["user"] == row["pois"]
+    ledger = json.loads(Path("out/public/ledger.json").read_text())
+    assert ledger["releases"][0]["what"] == row["epsilon"]["scope"]
+    assert "(of a user at most 3)" in Path("out/public/report.html").read_text()
+    settings = Path("out/public/config.toml").read_text()
+    assert 'dynamic = "average"' in settings
+    assert "visit_cap = 3" in settings
+    again = run("train", "--config", "out/public/config.toml", "--json").row
+    assert again["model_digest"] == row["model_digest"]
+    capped = run("train", "--config", "out/public/config.toml", "--visit-cap", "1", "--json").row
+    assert capped["model_digest"] != row["model_digest"]
+
+
+def test_an_average_costs_the_bytes_of_a_visitor_count(run: Run) -> None:
+    row = run("train", "prirec", *QUICK, "--dynamic", "average", "--json").row
+    reports = {"messages": row["users"], "bytes": row["users"] * -(-row["pois"] // 8)}
+    assert row["traffic"]["ldp.reports"] == reports
+    assert row["mode"] == "protocol"
+
+
 def test_one_seed_gives_one_digest_in_both_modes(run: Run) -> None:
     digests = {
         run("train", "prirec", *QUICK, "--seed", "5", "--mode", mode, "--json").row["model_digest"]

@@ -176,6 +176,20 @@ def test_a_resumed_run_adds_up_time_and_traffic_and_keeps_the_curve(
     assert curves[0] == curves[1]
 
 
+def test_a_resumed_run_with_averages_ends_as_the_one_that_nobody_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--dynamic", "average", "--visit-cap", "3", "--mode", "simulate")
+    interrupted, once = tmp_path / "interrupted", tmp_path / "once"
+    interrupted_run(interrupted, monkeypatch, *options)
+    assert main(["train", "--resume", str(interrupted), "--quiet"]) == 0
+    assert main([*RUN, *options, "--out", str(once), "--quiet"]) == 0
+    assert row(interrupted)["model_digest"] == row(once)["model_digest"]
+    assert row(interrupted)["epsilon"] == row(once)["epsilon"]
+    ledgers = [(folder / "public" / "ledger.json").read_text() for folder in (interrupted, once)]
+    assert ledgers[0] == ledgers[1]
+
+
 def test_a_finished_run_can_be_resumed_and_stays_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

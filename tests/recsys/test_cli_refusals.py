@@ -59,6 +59,16 @@ MISTAKES = {
         "40 neighbours for each of 40 users",
     ),
     "epsilon 0": (["train", "prirec", *QUICK, "--epsilon", "0"], 2, "epsilon must"),
+    "a visit cap of 0": (
+        ["train", "prirec", *QUICK, "--dynamic", "average", "--visit-cap", "0"],
+        2,
+        "visit_cap must lie in [1, 2^31 - 1], got 0",
+    ),
+    "an unknown dynamic feature": (
+        ["train", "prirec", *QUICK, "--dynamic", "mean"],
+        2,
+        "dynamic must be one of visitors, average, three, got 'mean'",
+    ),
     "epsilon NaN": (["train", "prirec", *QUICK, "--epsilon", "nan"], 2, "epsilon must"),
     "a negative seed": (["train", "fm", *QUICK, "--seed", "-1"], 2, "seed must"),
     "an unknown model": (["train", "gnn", *QUICK], 2, "model must be one of mf, dmf, fm, prirec-"),

@@ -92,6 +92,14 @@ def test_ring_bits_are_those_of_a_word(value: Any) -> None:
         TrainConfig(ring_bits=value)
 
 
+@pytest.mark.parametrize("value", [0, -1, 2**31, 10**400, 2.0, NAN, "5", True, None])
+def test_a_cap_on_visits_is_a_whole_number_from_1_on(value: Any) -> None:
+    with pytest.raises(ParameterError, match=r"^visit_cap must "):
+        TrainConfig(visit_cap=value)
+    assert TrainConfig(visit_cap=1).visit_cap == 1
+    assert type(TrainConfig(visit_cap=np.int64(7)).visit_cap) is int  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("value", [-1, 32, 64, 1.0, True])
 def test_o02_fractional_bits_fit_into_the_ring(value: Any) -> None:
     with pytest.raises(ParameterError, match=r"^frac_bits must "):
@@ -144,6 +152,8 @@ def test_settings_survive_a_file() -> None:
         seed=2**63,
         regions=4,
         weights="exponential",
+        dynamic="average",
+        visit_cap=7,
         prepare=PrepareConfig(bounds=(1, 2, 3, 4), max_positives=5),
     )
     assert TrainConfig.from_dict(config.to_dict()) == config

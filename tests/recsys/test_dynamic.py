@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -15,7 +15,7 @@ import recsys.dynamic
 from ldp.accounting import compose
 from ldp.randomized_response import RandomizedResponse
 from recsys.data.prepare import Prepared
-from recsys.dynamic import CoinSource, VisitorCounts, as_feature, collect, share_budget
+from recsys.dynamic import CoinSource, PoiEstimates, as_feature, collect, share_budget
 from recsys.features import assemble
 from recsys.prirec import PriRec
 from recsys.simulation import SimulationRng
@@ -249,11 +249,13 @@ def test_no_positive_of_a_real_split_is_reported_unless_it_is_in_training() -> N
 # The feature
 
 
-def counts(estimate: list[float], error: float = 2.0) -> VisitorCounts:
-    return VisitorCounts("visitors", np.array(estimate), error, 1.0, 1)
+def counts(estimate: list[float], error: float = 2.0) -> PoiEstimates:
+    return PoiEstimates("visitors", "visitors", None, np.array(estimate), error, 1.0, 1)
 
 
 @given(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=20), st.floats(1e-6, 1e4))
+@example([0.0, 2.0**-52], 1.0)
+@example([-400.0, -401.0], 1.0)
 def test_a_feature_is_standardised_and_keeps_the_order(values: list[float], error: float) -> None:
     feature = as_feature(counts(values, error))
     assert np.isfinite(feature).all()

@@ -55,6 +55,19 @@ def test_names_say_which_feature_is_which() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dynamic", "names"),
+    [
+        ("visitors", ["visitors"]),
+        ("average", ["average"]),
+    ],
+)
+def test_each_choice_of_dynamic_features_has_its_columns(dynamic: str, names: list[str]) -> None:
+    features = features_of(features="all", dynamic=dynamic)
+    assert [count.name for count in features.counts] == names
+    assert features.names[-len(names) :] == tuple(f"dynamic:{name}" for name in names)
+
+
+@pytest.mark.parametrize(
     ("kind", "dim", "dynamic"), [("user", 1, 0), ("static", 5, 0), ("all", 6, 1)]
 )
 def test_each_kind_adds_its_features(kind: str, dim: int, dynamic: int) -> None:

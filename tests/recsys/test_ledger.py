@@ -27,6 +27,7 @@ def kinds(ledger: Ledger) -> list[str]:
 
 
 REPORTS = "dynamic features"
+AVERAGE = "average visits by 1BitMean, capped at 3"
 HOMES = "home locations"
 WEIGHTED = "weighted sum of 3 neighbours' linear models"
 RELAYED = "who sends a share of which sum to whom: the user network"
@@ -39,6 +40,10 @@ CURVE = "mean training loss, validation AUC and number of clipped entries, over 
     ("changes", "expected"),
     [
         ({}, [REPORTS, HOMES, WEIGHTED, GRADIENTS, ROUNDS, CURVE]),
+        (
+            {"dynamic": "average", "visit_cap": 3},
+            [AVERAGE, HOMES, WEIGHTED, GRADIENTS, ROUNDS, CURVE],
+        ),
         ({"network": "random"}, [REPORTS, WEIGHTED, GRADIENTS, ROUNDS, CURVE]),
         ({"neighbours": 0}, [REPORTS, GRADIENTS, ROUNDS, CURVE]),
         ({"relay": True}, [REPORTS, HOMES, WEIGHTED, RELAYED, GRADIENTS, ROUNDS, CURVE]),
@@ -81,7 +86,7 @@ def test_o11a_three_pois_at_epsilon_1_cost_a_user_3() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.64, 1.0, 3.0])
-@pytest.mark.parametrize("dynamic", ["visitors", "three"])
+@pytest.mark.parametrize("dynamic", ["visitors", "average", "three"])
 def test_all_dynamic_features_together_cost_at_most_epsilon(epsilon: float, dynamic: str) -> None:
     ledger = ledger_of(epsilon=epsilon, dynamic=dynamic)
     reports = ledger.releases[0]
@@ -92,6 +97,24 @@ def test_all_dynamic_features_together_cost_at_most_epsilon(epsilon: float, dyna
     assert reports.rounds == 1  # memoized: asking again costs nothing
     if dynamic == "three":
         assert "visitors, returning, recent" in reports.what
+
+
+def test_averages_are_released_under_their_own_name_with_cap_unit_and_memo() -> None:
+    """O11 (a) for averages: the loss is for a pair, however often she was there."""
+    prepared = world(everyone(20, samples=1, pois=3), users=20, pois=3)
+    config = without_seed(small(epochs=1, dynamic="average", visit_cap=3))
+    ledger = build_ledger(PriRec(config).fit(prepared))
+    (line,) = [line for line in ledger.lines() if line.startswith(AVERAGE)]
+    assert line == (
+        f"{AVERAGE}: seen by the recommender, once; epsilon = 1 per user-POI pair, 3 per user; "
+        "epsilon-LDP against whoever holds all reports, given ideal coins. "
+        "A user answers for each of 3 POIs, by all her visits that are not held out. Answers are "
+        "memoized: asking again repeats them and costs nothing more."
+    )
+    epsilon = ledger.epsilon()
+    assert (epsilon["bit"], epsilon["user"], epsilon["rounds"]) == (1.0, 3.0, 1)
+    assert epsilon["scope"] == AVERAGE
+    assert not any("randomized response" in line for line in ledger.lines())
 
 
 def test_the_headline_is_the_worst_release() -> None:

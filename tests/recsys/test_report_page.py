@@ -252,6 +252,26 @@ def test_the_map_says_how_uncertain_its_colours_are(model: PriRec, folder: Path)
     assert f"Standard error of each estimate: {error:.2f}" in text
 
 
+def test_a_map_of_averages_says_so_with_cap_and_error() -> None:
+    model = fitted(dynamic="average", visit_cap=3)
+    page = public(model)
+    assert leaks(page, model) == []
+    source = Source(page)
+    (average,) = model.features_.counts
+    assert (
+        "Colour: the average number of visits (of a user at most 3) among 40 users" in source.text
+    )
+    assert f"Standard error of each estimate: at most {average.standard_error:.4f}" in source.text
+    assert "visitors" not in source.text.partition("Points of interest")[2].partition("What was")[0]
+    assert "average visits by 1BitMean, capped at 3" in source.text
+    cells = [text for _, text in source.cells]
+    start = cells.index("visits per user") + 1
+    best = np.argsort(-average.estimate, kind="stable")[:10]
+    listed = {cells[start + 3 * i]: cells[start + 3 * i + 2] for i in range(10)}
+    expected = {model.prepared_.poi_ids[poi]: f"{average.estimate[poi]:,.3f}" for poi in best}
+    assert listed == expected
+
+
 def test_notes_and_settings_are_on_the_page(folder: Path) -> None:
     text = Source((folder / "public" / "report.html").read_bytes()).text
     assert "a note about <i>data</i>" in text
