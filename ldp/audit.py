@@ -33,7 +33,7 @@ DEFAULT_ALPHA = 0.01
 MIN_SAMPLES = 100
 
 _PIECE = 1 << 16  # reports that are drawn at a time where they are only counted
-_PREFIXES = 13
+_PREFIXES = 9
 _SHORTEST = 1000
 _LONGEST = 40  # letters of an input
 

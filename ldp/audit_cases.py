@@ -8,7 +8,7 @@ Model: a case sees what the collector sees of one report, except for ``memo``, w
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,6 +31,8 @@ from ldp.mechanism import Mechanism, checked_epsilon
 from ldp.one_bit_mean import OneBitMean
 from ldp.piecewise import Piecewise
 from ldp.randomized_response import RandomizedResponse
+from ldp.repeated import RepeatedMean
+from ldp.repeated_cost import RepeatedCost
 from ldp.skellam import Skellam
 from ldp.subset_selection import SubsetSelection
 from ldp.thresholds import MIN_EPSILON
@@ -45,7 +47,9 @@ MAX_VALUES = 4096
 
 _BITS = 8
 _ASKED = 8
-"""How often a memo is asked about the same bit."""
+"""How often a memo is asked about the same bit, or a mean is collected."""
+
+_STEPS = 4  # of the grid of a repeated mean
 
 
 @dataclass(frozen=True)
@@ -221,6 +225,32 @@ def _clipped(name: str, request: Request) -> Case:
     return Case.of(name, mechanism, -math.inf, 0.0, 1.5)
 
 
+# Repeated collection
+
+
+def _repeated(
+    gamma: float, histories: Sequence[Sequence[float]], cost: Callable[[RepeatedCost], float]
+) -> Callable[[str, Request], Case]:
+    """All reports of a user over some rounds. cost: which account of them is the claim."""
+
+    def case(name: str, request: Request) -> Case:
+        mechanism = RepeatedMean.from_epsilon(request.epsilon, steps=_STEPS, gamma=gamma)
+
+        def draw(x: Sequence[float], n: int, rng: Rng) -> NDArray[np.bool_]:
+            alphas, *words = (
+                rng.words(shape, np.uint64) for shape in ((n,), (n, _STEPS + 1), (n, _STEPS + 1))
+            )
+            memos = mechanism.memos_with(alphas, *words)
+            told = [mechanism.report(np.full(n, value), memos, rng=rng) for value in x]
+            return np.stack(told, axis=1)
+
+        inputs = [(", ".join(f"{value:g}" for value in x), x) for x in histories]
+        claim = cost(mechanism.cost(len(histories[0])))
+        return Case(name, claim, inputs, draw, unit="history")
+
+    return case
+
+
 _CASES: dict[str, Callable[[str, Request], Case]] = {
     "randomized-response": _bits,
     "memo": _memo,
@@ -237,6 +267,12 @@ _CASES: dict[str, Callable[[str, Request], Case]] = {
     "duchi": _number(Duchi.from_epsilon, -1.0, 1.0),
     "piecewise": _number(Piecewise.from_epsilon, -1.0, 1.0),
     "hybrid": _number(Hybrid.from_epsilon, -1.0, 1.0),
+    "repeated-mean": _repeated(
+        0.1, [[value] * _ASKED for value in (0.0, 0.5, 1.0)], lambda cost: cost.still
+    ),
+    "repeated-mean-moving": _repeated(
+        0.25, [[0.0] * 4, [1.0] * 4, [0.0, 1.0] * 2], lambda cost: cost.moving
+    ),
     "discrete-laplace": _laplace,
     "clipped-laplace": _clipped,
     "discrete-gaussian": _with_delta(DiscreteGaussian),

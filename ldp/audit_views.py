@@ -159,14 +159,23 @@ def _of_numbers(column: _Column) -> Iterator[Statistic]:
 def _over_positions(name: str, one: NDArray[Any], other: NDArray[Any]) -> Iterator[Statistic]:
     """Sums and counts over the positions of a vector, or over repeated reports."""
     values = np.unique(np.concatenate([one[:HEAD], other[:HEAD]]))
-    if values.size <= _COUNTED:
-        for value in values[1:] if values.size == 2 else values:  # one of two says it all
-            shown = value.item()
-            yield Statistic(
-                f"number of {shown}s in {name}", partial(_occurrences, name=name, value=value)
-            )
-    else:
+    if values.size > _COUNTED:
         yield Statistic(f"sum of {name}", partial(_sum, name=name))
+        return
+    for value in values[1:] if values.size == 2 else values:  # one of two says it all
+        yield Statistic(
+            f"number of {value.item()}s in {name}", partial(_occurrences, name=name, value=value)
+        )
+    if values.size == 2 and one.shape[1] <= FEW:
+        # Where every position is a little likelier to be one thing, all of them together tell.
+        likelier = one[:HEAD].mean(axis=0) > other[:HEAD].mean(axis=0)
+        pattern = np.where(likelier, values[1], values[0])
+        if not (likelier.all() or not likelier.any()):
+            shown = " ".join(str(value) for value in pattern.tolist())
+            yield Statistic(
+                f"number of positions where {name} is as in {shown}",
+                partial(_occurrences, name=name, value=pattern),
+            )
 
 
 def _together(columns: Sequence[_Column]) -> Statistic:

@@ -35,7 +35,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LOST_REMEDY = "count all of it as spent; another budget is another promise to the user"
 
 # Sums of doubles are multiples of 2^-1074 and so fit by far; those of other fractions may not.
-_MOST_BITS = 3300
+_MOST_BITS, _MOST_BYTES = 3300, 1 << 13
 _RATIONAL = r"(\d{1,1000})/([1-9]\d{0,999})"
 _RECORD = re.compile(
     rf"privrec budget 1\nidentity ([0-9a-f]{{{2 * _IDENTITY_BYTES}}})\n"
@@ -166,7 +166,7 @@ class DurableBudget(AbstractBudget):
             return None
         except OSError as error:  # a symbolic link among others
             raise StateError(f"{path} cannot be opened: {error.strerror}") from error
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise StateError(f"{path} is no file")
@@ -177,7 +177,9 @@ class DurableBudget(AbstractBudget):
                 )
             if status.st_mode & _OTHERS:
                 raise _open_to_others(path, "600")
-            record = _Record.from_bytes(file.read())
+            record = _Record.from_bytes(os.read(descriptor, _MOST_BYTES))
+        finally:
+            os.close(descriptor)
         if record is None:
             raise StateError(f"the budget file {path} is damaged", remedy=_LOST_REMEDY)
         return record

@@ -151,7 +151,7 @@ class LocalHashing:
         for start in range(0, values.size, _USERS):
             piece = slice(start, start + _USERS)
             own = values[piece].astype(self._word)
-            # The seed is drawn before the value is touched, and alike for all values.
+            # The seed is drawn without a look at the value.
             a = rng.uniform(1 << self.width, own.size, self._word)
             b = rng.uniform(1 << self.width, own.size, self._word)
             out["a"][piece] = a

@@ -3,7 +3,7 @@
 Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017), section 3:
     alpha-point rounding, permanent memoization and output perturbation with probability gamma.
 Model: the collector sees all reports of a user and knows that they are hers. Laws are those of
-    ideal coins; computational for the PRF coins of ``ldp.coins`` and the AES-CTR coins of the flips.
+    ideal coins; computational for PRF coins (``ldp.coins``) and for the AES-CTR coins of the flips.
     Whoever holds her memo key reads her rounded values from her reports.
 Leaks: with gamma = 0, that a rounded value changed, whenever a report did: no epsilon covers it.
     ``RepeatedMean.cost`` tells what the reports of T rounds give away together.

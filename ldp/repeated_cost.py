@@ -29,8 +29,8 @@ ln(e^m c^(T - 2m)) is linear in m; so the largest ratio is at m = 0 or at m = fl
 
 It is never above (a / b)^T, the loss of T flips by basic composition, and it is attained where T is
 even, a b <= c^2 and the second term is the larger: one history separates the ones from the zeros,
-the other stays where it is. So it cannot stay below (T / 2) ln(a / b): a value that moves between
-two points is told, in the long run, from one that does not.
+the other stays where it is. Their ratio is at least p^2 (a / b)^(T / 2), so no account stays below
+that: a value that moves between two points is told, in the long run, from one that does not.
 
 Source: memoization with output perturbation of Ding, Kulkarni and Yekhanin, "Collecting telemetry
     data privately" (NIPS 2017), section 3; T randomized responses as the worst composition:

@@ -53,7 +53,7 @@ def _command() -> click.Command:
     app.command("compare", cls=PlainCommand, epilog=compare.EXAMPLES)(compare.compare)
     app.command("sweep", cls=PlainCommand, epilog=sweep.EXAMPLES)(sweep.sweep)
     app.command("recommend", cls=PlainCommand, epilog=recommend.EXAMPLES)(recommend.recommend)
-    app.command("audit", cls=PlainCommand, epilog=audit.EXAMPLES)(audit.audit)
+    app.command("audit", cls=PlainCommand, epilog=audit.EPILOG)(audit.audit)
     app.add_typer(data.app, name="data")
     return typer.main.get_command(app)
 

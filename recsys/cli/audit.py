@@ -1,6 +1,7 @@
 """``privrec audit``: a mechanism's claim put to the test."""
 
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated
 
 import click
@@ -11,7 +12,7 @@ from ldp.audit_cases import NAMES, Request
 from recsys.cli.console import Console
 from recsys.cli.options import Json, Quiet, Verbose
 
-EXAMPLES = """\b
+_EXAMPLES = """\b
 Examples:
   privrec audit randomized-response
   privrec audit k-ary --epsilon 2 --values 20 --samples 1000000
@@ -21,6 +22,16 @@ Examples:
 
 ALL = "all"
 
+_LIST = fill(
+    f"{', '.join(NAMES)}; or {ALL} of them.",
+    width=78,
+    initial_indent="  ",
+    subsequent_indent="  ",
+    break_on_hyphens=False,
+)
+
+EPILOG = f"\b\nMechanisms:\n{_LIST}\n\n{_EXAMPLES}"
+
 _DEFAULT = Request()
 
 
@@ -29,11 +40,7 @@ def audit(
     *,
     mechanism: Annotated[
         str | None,
-        typer.Argument(
-            metavar="MECHANISM",
-            help=f"{ALL}, or one of {', '.join(NAMES)}.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="MECHANISM", show_default=False),
     ] = None,
     epsilon: Annotated[
         float, typer.Option(help="Privacy loss that the mechanism is made for, in nats.")
@@ -52,9 +59,8 @@ def audit(
         int,
         typer.Option(help="Reports of each input; half of them choose the events.", metavar="N"),
     ] = DEFAULT_SAMPLES,
-    confidence: Annotated[
-        float, typer.Option(help="Probability that no claim which holds is refuted.")
-    ] = 1 - DEFAULT_ALPHA,
+    confidence: Annotated[float, typer.Option(help="Probability that no bound is too high.")] = 1
+    - DEFAULT_ALPHA,
     seed: Annotated[
         int | None,
         typer.Option(help="Repeatable audit. [none: coins of the system]", metavar="N"),

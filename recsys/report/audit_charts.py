@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from ldp.audit import Audit, Finding
 from recsys.report.audit_text import part
-from recsys.report.charts import Series, line_chart
 from recsys.report.html import Html
 from recsys.report.svg import COLOURS, INK, drawing, inline, legend_above
 
@@ -18,6 +18,7 @@ _MOST_BARS = 40
 _STEPS = 60
 _CENTRAL = 0.995
 _RARE = 0.01
+_PLAIN = FuncFormatter(lambda value, _: f"{value:,.6g}")
 
 Counts = NDArray[np.int64]
 
@@ -35,7 +36,7 @@ def law_chart(finding: Finding) -> Html:
             _densities(axes, finding, counts)
         axes.set_xlabel(finding.event.statistic.name)
         if finding.count < _RARE * finding.n:
-            axes.set_yscale("log")
+            axes.set_yscale("log")  # a linear axis would hide the event
         legend_above(figure, axes)
         return inline(figure)
 
@@ -44,16 +45,20 @@ def bound_chart(audit: Audit) -> Html:
     """The bound of the best event by the number of reports, and the claim."""
     history = audit.worst.history
     sizes = [prefix.n for prefix in history]
-    series = [
-        Series("lower bound", sizes, [max(0.0, prefix.bound) for prefix in history]),
-        Series("claim", sizes, [audit.epsilon] * len(sizes), dashed=True, marker=None),
-    ]
-    return line_chart(
-        series,
-        x_label="reports of each input",
-        y_label="epsilon",
-        log_x=len(sizes) > 1,
-    )
+    with drawing(3.8) as figure:
+        axes = figure.add_subplot()
+        bounds = [max(0.0, prefix.bound) for prefix in history]
+        axes.plot(sizes, bounds, color=COLOURS[0], marker="o", label="lower bound")
+        axes.axhline(audit.epsilon, color=COLOURS[1], linestyle="--", label="claim")
+        axes.set_ylim(0, 1.08 * max(audit.epsilon, *bounds))
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(sizes[::-2]))  # the last one always
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(_PLAIN)
+        axes.set_xlabel("reports of each input")
+        axes.set_ylabel("epsilon")
+        legend_above(figure, axes)
+        return inline(figure)
 
 
 def share_chart(audits: Sequence[Audit]) -> Html:
@@ -106,13 +111,19 @@ def _bars(axes: Axes, finding: Finding, codes: NDArray[np.intp], counts: Counts)
 
 def _densities(axes: Axes, finding: Finding, counts: Counts) -> None:
     """Two step lines over the intervals that the reports were counted in."""
-    edges, masses = _merged(finding.event.bins.edges.astype(np.float64), counts)
-    _shade(axes, _intervals(finding, float(edges[0]), float(edges[-1])))
+    ends = finding.event.bins.edges
+    # An integer is drawn in the middle of its step.
+    places = ends.astype(np.float64) - (0.5 if ends.dtype.kind in "iu" else 0.0)
+    edges, masses = _merged(places, counts)
+    _shade(axes, _intervals(finding.event.codes, places, edges))
     for row, (name, colour) in enumerate(_names(finding)):
         density = masses[row] / np.diff(edges) / finding.n
         shown = np.where(density > 0, density, np.nan)
         axes.stairs(shown, edges, color=colour, label=name, linewidth=1.8, baseline=None)
     axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=ends.dtype.kind in "iu"))
+    axes.xaxis.set_major_formatter(_PLAIN)
     axes.set_ylabel("density of reports")
 
 
@@ -134,13 +145,15 @@ def _merged(edges: NDArray[np.float64], counts: Counts) -> tuple[NDArray[np.floa
     return np.array(kept), np.stack(masses, axis=1)
 
 
-def _intervals(finding: Finding, low: float, high: float) -> list[tuple[float, float]]:
-    """Where the event holds, within [low, high]."""
-    edges = np.concatenate([[-np.inf], finding.event.bins.edges.astype(np.float64), [np.inf]])
+def _intervals(
+    codes: Sequence[int], places: NDArray[np.float64], shown: NDArray[np.float64]
+) -> list[tuple[float, float]]:
+    """Where an event of ``codes`` holds, within what is shown."""
+    ends = np.concatenate([[-np.inf], places, [np.inf]])
     found = []
-    for code in finding.event.codes:
-        if code < edges.size - 1:  # NaN lies nowhere
-            start, end = max(edges[code], low), min(edges[code + 1], high)
+    for code in codes:
+        if code < ends.size - 1:  # NaN lies nowhere
+            start, end = max(ends[code], shown[0]), min(ends[code + 1], shown[-1])
             if start < end:
                 found.append((float(start), float(end)))
     return found

@@ -36,13 +36,11 @@ def audit_page(report: Report) -> bytes:
         f"Audit: {name}",
         "Lower bounds on the privacy loss of running code, from samples of its reports.",
     )
-    header, rows = audit_table(report)
     page.section(
         "Result",
         *(callout(f"Refuted: {refuted(audit)}.") for audit in report.exceeding),
         facts(_tiles(report, one)),
-        table(header, rows, right=(1, 2, 3)),
-        *([] if one is not None else [_shares(report)]),
+        *([] if one is not None else [_table(report), _shares(report)]),
         paragraph(f"{PROVES_NOTHING[0].upper()}{PROVES_NOTHING[1:]}."),
     )
     for audit in report.audits:
@@ -70,6 +68,11 @@ def _tiles(report: Report, one: Audit | None) -> list[tuple[str, str]]:
         ("most that could be shown", below(one.reachable)),
         *tiles,
     ]
+
+
+def _table(report: Report) -> str:
+    header, rows = audit_table(report)
+    return table(header, rows, right=(1, 2, 3))
 
 
 def _shares(report: Report) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldp.frequency import FrequencyOracle
 from mpc.core.prg import Prg
-from mpc.core.rng import Rng
+from mpc.core.rng import Rng, Shape
 from tests.ldp.oracle_laws import covers
 from tests.support.walk import walk
 
@@ -28,6 +28,9 @@ class Reports(Protocol):
 
     def pack(self, reports: NDArray[Any]) -> bytes:
         """Reports as they are sent."""
+
+    def unpack(self, data: bytes, shape: Shape) -> NDArray[Any]:
+        """Reports as they are received."""
 
 
 def sent(mechanism: Reports, x: Sequence[int], rng: Rng) -> bytes:
@@ -48,7 +51,7 @@ def laws(mechanism: FrequencyOracle) -> list[Law]:
     return [law(mechanism, x) for x in range(mechanism.k)]
 
 
-def is_product(mechanism: FrequencyOracle, x: int, y: int) -> bool:
+def is_product(mechanism: Reports, x: int, y: int) -> bool:
     """Whether the reports of two users are independent, each with the law that it has alone."""
     first, second = law(mechanism, x), law(mechanism, y)
     joint = law(mechanism, x, y)
