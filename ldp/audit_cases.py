@@ -244,11 +244,17 @@ def _repeated(
             told = [mechanism.report(np.full(n, value), memos, rng=rng) for value in x]
             return np.stack(told, axis=1)
 
-        inputs = [(", ".join(f"{value:g}" for value in x), x) for x in histories]
+        inputs = [(_history(x), x) for x in histories]
         claim = cost(mechanism.cost(len(histories[0])))
         return Case(name, claim, inputs, draw, unit="history")
 
     return case
+
+
+def _history(x: Sequence[float]) -> str:
+    if len(set(x)) == 1:
+        return f"{x[0]:g} in {len(x)} rounds"
+    return ", ".join(f"{value:g}" for value in x)
 
 
 _CASES: dict[str, Callable[[str, Request], Case]] = {

@@ -1,8 +1,9 @@
 """Duchi's mechanism in one dimension: one of two values far outside the range, without bias.
 
 Source: Duchi, Jordan and Wainwright, "Minimax optimal procedures for locally private estimation"
-    (JASA 113, 2018), section 4.2.3 with d = 1; in the form of Wang et al., "Collecting and
-    analyzing multidimensional data with local differential privacy" (ICDE 2019), Algorithm 1.
+    (JASA 113, 2018), the strategy for means in a box, in one dimension; in the form that Wang et
+    al. give it, "Collecting and analyzing multidimensional data with local differential privacy"
+    (ICDE 2019), section III.
 Model, Leaks, Error: those of ``ldp.one_bit_mean``.
 Differs: in one dimension it is 1BitMean on another scale. Both report a bit that is one with a
     probability linear in the value, between 1 / (e^epsilon + 1) at one end of the range and

@@ -1,8 +1,8 @@
 """The Hybrid Mechanism: Piecewise for some reports and Duchi's for the others, by a public coin.
 
 Source: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin and Yu, "Collecting and analyzing multidimensional
-    data with local differential privacy" (ICDE 2019), section III-C: Eq. (6) is ``least_epsilon``,
-    Eq. (7) the share of reports that are Piecewise.
+    data with local differential privacy" (ICDE 2019), section III: the Hybrid Mechanism; the
+    paper's epsilon* is ``LEAST_EPSILON``, its alpha is share / 2^64.
 Model: epsilon-LDP for each value, as for its two parts: the coin between them knows no value, and
     the report says how it fell. Computational for the AES-CTR coins used by default.
 Leaks: the report itself, and that the user reported; the public range and grid.
@@ -43,7 +43,7 @@ from mpc.core.checks import integer
 from mpc.core.errors import ParameterError, WireError
 from mpc.core.rng import ONE, SYSTEM_RNG, Rng, Shape
 
-# Eq. (6): up to here Duchi's mechanism alone has the least variance at its worst; 0.61.
+# Up to here Duchi's mechanism alone has the least variance at its worst; 0.61.
 _ROOT = 405 * math.sqrt(241)
 LEAST_EPSILON = math.log((-5 + 2 * math.cbrt(6353 - _ROOT) + 2 * math.cbrt(6353 + _ROOT)) / 27)
 """The epsilon above which some reports are Piecewise."""
@@ -82,8 +82,8 @@ class Hybrid:
     ) -> Self:
         """The paper's mixture of two mechanisms whose loss is at most ``epsilon``, in nats.
 
-        epsilon: finite, at least 2^-60.  share: 1 - e^(-epsilon/2), Eq. (7), rounded down, and none
-        up to ``LEAST_EPSILON``.  steps: of the grid of the Piecewise Mechanism.
+        epsilon: finite, at least 2^-60.  share: 1 - e^(-epsilon/2), rounded down, and none up to
+        ``LEAST_EPSILON``.  steps: of the grid of the Piecewise Mechanism.
         """
         duchi = Duchi.from_epsilon(epsilon, low, high)
         piecewise = Piecewise.from_epsilon(epsilon, low, high, steps=steps)

@@ -12,7 +12,7 @@ Source: randomized rounding as in Ding, Kulkarni and Yekhanin, "Collecting telem
 Error: with u = 2^-53, the fraction (x - low) / (high - low) has a relative error of at most 3.1 u
     (no error for range [0, 1]); the probability of a step up is an exact multiple of 2^-62, less
     than 2^-62 below what it should be. So the mean of the point is off by less than 3.1 u of the
-    range, and by 2^-62 of a grid step.
+    range (4.1 u where the steps of the grid are no power of two), and by 2^-62 of a step.
 """
 
 import math

@@ -1,18 +1,19 @@
 """1BitMean: the mean of numbers in a known range, from one randomized bit of each user.
 
-Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017), section
-    2.1, Eq. (1) (``perturb``) and Eq. (2) (``estimate``); m is high - low, for low = 0.
+Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017), section 2:
+    the mechanism 1BitMean (``perturb``) and its estimator (``estimate``); the paper's m is
+    high - low, for low = 0.
 Model: epsilon-LDP for each value against anyone who sees any set of reports, with unbounded
     computing power given ideal coins; computational for the AES-CTR coins used by default.
 Leaks: the report itself, and that the user reported; the public range.
 Error: the estimate is unbiased up to 2^-51 of the range (``ldp.mean``; up to 2^-62 for range
     [0, 1]). One report adds (high - low)^2 (1 / (4 g^2) - (f - 1/2)^2) to the variance, where
     g = (e^epsilon - 1) / (e^epsilon + 1) and f = (x - low) / (high - low).
-Differs: Eq. (1) is one biased coin whose probability is linear in x. Here x is first rounded to a
-    bit without bias, and the bit goes through randomized response: the same law, but its privacy is
-    the second coin's alone. Given x, a report's law is a mixture of its laws given bit 0 and given
-    bit 1, whose ratio is keep / (2^64 - keep); mixing them, with whatever weights the floating
-    point arithmetic finds, never gives a larger ratio.
+Differs: the paper's report is one coin of probability (1 + f (e^epsilon - 1)) / (e^epsilon + 1),
+    linear in x. Here x is first rounded to a bit without bias, and the bit goes through randomized
+    response: the same law, but its privacy is the second coin's alone. Given x, a report's law is a
+    mixture of its laws given bit 0 and given bit 1, whose ratio is keep / (2^64 - keep); mixing
+    them, with whatever weights the floating point arithmetic finds, never gives a larger ratio.
 """
 
 from dataclasses import dataclass
@@ -99,7 +100,7 @@ class OneBitMean:
         return np.asarray(self.range.width**2 * (self.coin.variance + rounding))
 
     def perturb(self, x: ArrayLike, *, rng: Rng = SYSTEM_RNG) -> NDArray[np.bool_]:
-        """Randomize each entry of ``x``, any shape, with coins of its own (Eq. 1).
+        """Randomize each entry of ``x``, any shape, with coins of its own.
 
         x: floats of at most 64 bits or integers, within the range.  Returns bool of x's shape.
         Raises ParameterError for other entries, NaN included, before any coin is drawn.
@@ -145,7 +146,7 @@ class OneBitMean:
         return out.reshape(values.shape)
 
     def estimate(self, reports: NDArray[np.bool_]) -> Estimate:
-        """Unbiased mean of the users' values, along axis 0 (Eq. 2); may leave the range.
+        """Unbiased mean of the users' values, along axis 0; may leave the range.
 
         reports: bool, shape (users, ...).  Returns an Estimate whose value has shape (...); see
         ``estimate_from_ones`` for its variance.  Raises ParameterError without users.

@@ -1,13 +1,14 @@
 """The Piecewise Mechanism on a grid: a point near the value with high probability, else any other.
 
 Source: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin and Yu, "Collecting and analyzing multidimensional
-    data with local differential privacy" (ICDE 2019), section III-B, Algorithm 2 and Lemma 1.
+    data with local differential privacy" (ICDE 2019), section III: the Piecewise Mechanism for one
+    attribute, and its variance.
 Model: epsilon-LDP for each value against anyone who sees any set of reports, with unbounded
     computing power given ideal coins; computational for the AES-CTR coins used by default.
 Leaks: the report itself, and that the user reported; the public range and grid.
 Error: unbiased up to 2^-51 of the range (``ldp.mean``). Probabilities are exact multiples of 2^-64
-    and of 1 / steps and 1 / window, on the safe side of the requested epsilon. The variance is that
-    of Lemma 1, t^2 / (e^(epsilon/2) - 1) + (e^(epsilon/2) + 3) / (3 (e^(epsilon/2) - 1)^2) for t in
+    and of 1 / steps and 1 / window, on the safe side of the requested epsilon. The variance is the
+    paper's, t^2 / (e^(epsilon/2) - 1) + (e^(epsilon/2) + 3) / (3 (e^(epsilon/2) - 1)^2) for t in
     [-1, 1], but for terms of order 1 / steps; ``variance_of`` gives it exactly.
 Differs: the paper draws real numbers, and the floating point numbers that would stand for them
     need not keep to epsilon. Here value and report are points of stated grids. The value is rounded
@@ -178,7 +179,7 @@ class Piecewise:
         return self.range.width**2 * self.noise.at(self.range.fractions(self.range.checked(x)))
 
     def perturb(self, x: ArrayLike, *, rng: Rng = SYSTEM_RNG) -> NDArray[Any]:
-        """Randomize each entry of ``x``, any shape, with coins of its own (Algorithm 2).
+        """Randomize each entry of ``x``, any shape, with coins of its own.
 
         x: floats of at most 64 bits or integers, within the range.  Returns ``dtype`` of x's shape.
         Raises ParameterError for other entries, NaN included, before any coin is drawn.

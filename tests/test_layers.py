@@ -29,7 +29,8 @@ LIBRARIES = {
     "numpy": PACKAGES,
     "cryptography": ("mpc.core.keystream", "mpc.core.keys"),
     "msgspec": ("mpc.core.wire",),
-    "scipy": ("recsys",),
+    "scipy": ("recsys", "ldp.audit_statistics"),
+    "dp_accounting": ("ldp.composition",),
     "sklearn": ("recsys",),
     "matplotlib": ("recsys.report",),
     "typer": ("recsys.cli",),
@@ -64,7 +65,7 @@ THREADS = {"threading.Thread", "threading.Timer"}
 # Where the operating system's generator is read: to key ours, and to name temporary files.
 SYSTEM_RANDOMNESS = ("mpc.core.rng", "mpc.core.durable")
 
-HEAVY = ("scipy", "sklearn", "matplotlib", "typer", "torch", "recsys")
+HEAVY = ("scipy", "sklearn", "matplotlib", "typer", "torch", "dp_accounting", "recsys")
 
 
 def within(module: str, places: Iterable[str]) -> bool:
@@ -218,6 +219,9 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (libraries, "mpc.additive", "from cryptography.hazmat.primitives import hashes"),
     (libraries, "secagg.messages", "import msgspec"),
     (libraries, "ldp.mean", "from scipy.stats import norm"),
+    (libraries, "ldp.accounting", "import dp_accounting"),
+    (libraries, "ldp.composition", "from scipy.stats import norm"),
+    (libraries, "recsys.report.ledger", "def f():\n    from dp_accounting.pld import pld_pmf"),
     (libraries, "recsys.prirec", "import typer"),
     (libraries, "recsys.prirec", "import matplotlib.pyplot as plt"),
     (libraries, "recsys.prirec", "import pandas"),
@@ -263,6 +267,8 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (layers, "recsys.prirec", "import ldp.mean\nimport secagg.client\nimport mpc.secure_sum"),
     (libraries, "mpc.core.keys", "from cryptography.exceptions import InvalidTag"),
     (libraries, "recsys.network", "from scipy.spatial import cKDTree\nimport json"),
+    (libraries, "ldp.composition", "def f():\n    from dp_accounting.pld import pld_pmf"),
+    (libraries, "ldp.audit_statistics", "def f():\n    from scipy.special import betaincinv"),
     (libraries, "recsys.cli.train", "import typer"),
     (dynamic_imports, "recsys.report.html", "from importlib import resources"),
     (empty_package_file, "ldp", "'''Local differential privacy.'''"),
@@ -326,3 +332,4 @@ def test_the_base_layer_loads_nothing_heavy(package: str) -> None:
 
 def test_a_heavy_import_is_caught() -> None:
     assert loaded("import scipy") == {"scipy"}
+    assert loaded("import dp_accounting") >= {"dp_accounting", "scipy"}

@@ -1,9 +1,10 @@
 """The privacy ledger: every release of a run, what it costs, and the worst of them as headline.
 
 Source: composition as in Dwork and Roth, "The Algorithmic Foundations of Differential Privacy"
-    (2014), theorem 3.16 (basic composition).
+    (2014), theorem 3.16 (basic composition); the bound at DELTA beside it is ``ldp.composition``'s.
 Model: each release names its own adversary. Epsilon is in nats, never rounded down; infinity means
-    that the release has no differential privacy and rests on secrecy of the sum alone.
+    that the release has no differential privacy and rests on secrecy of the sum alone. The headline
+    is pure: no delta makes it smaller.
 """
 
 import math
@@ -13,6 +14,9 @@ from typing import Any
 
 from ldp import rounding
 from ldp.accounting import compose
+from ldp.composition import Bound, best_bound
+from ldp.composition import Release as Report
+from ldp.losses import PureLoss
 from recsys.baselines.dmf import DMFLearner
 from recsys.config import BY_ID, TrainConfig
 from recsys.dynamic import PoiEstimates
@@ -22,6 +26,9 @@ from recsys.recommender import Recommender
 INFINITY = "infinity"
 """How an unbounded epsilon is written in JSON, which has no number for it."""
 
+DELTA = 1e-6
+"""The delta of bounds that need one. It is for each user, so must be far below one in all users."""
+
 
 @dataclass(frozen=True)
 class Release:
@@ -30,6 +37,7 @@ class Release:
     epsilon_unit: loss for one ``unit``.  epsilon_user: loss for all data of one user.
     rounds: how often it is released.  sees: who receives it.
     adversary: against whom the statement holds.
+    best: the smallest bound at DELTA for all data of one user, where it is below epsilon_user.
     """
 
     what: str
@@ -40,6 +48,17 @@ class Release:
     rounds: int
     adversary: str
     note: str = ""
+    best: Bound | None = None
+
+    def costs(self) -> list[str]:
+        """The losses in words: for a unit and, where it differs, for a user, by each statement."""
+        told = [f"{shown(self.epsilon_unit)} per {self.unit}"]
+        if self.epsilon_user != self.epsilon_unit:
+            told.append(f"{shown(self.epsilon_user)} per user")
+        if self.best is not None and shown(self.best.epsilon) != shown(self.epsilon_user):
+            at = f"delta = {self.best.delta!r} ({self.best.method} composition)"
+            told.append(f"{shown(self.best.epsilon)} per user at {at}")
+        return told
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; an unbounded epsilon as the word ``infinity``."""
@@ -91,9 +110,7 @@ class Ledger:
         """The ledger in sentences, the headline first."""
         lines = [self.headline]
         for release in self.releases:
-            cost = f"epsilon = {shown(release.epsilon_unit)} per {release.unit}"
-            if release.epsilon_user != release.epsilon_unit:
-                cost += f", {shown(release.epsilon_user)} per user"
+            cost = f"epsilon = {', '.join(release.costs())}"
             rounds = "once" if release.rounds == 1 else f"{release.rounds:,} times"
             line = f"{release.what}: seen by {release.sees}, {rounds}; {cost}; {release.adversary}"
             lines.append(f"{line}. {release.note}" if release.note else f"{line}.")
@@ -134,16 +151,19 @@ def _dynamic(model: Recommender) -> Release | None:
         return None
     bit = compose(count.epsilon for count in counts)
     pois = model.prepared_.n_pois
+    user = compose([bit] * pois)
+    best = best_bound([Report(PureLoss(count.epsilon), pois) for count in counts], DELTA)
     return Release(
         what=_collected(counts),
         sees="the recommender",
         unit="user-POI pair",
         epsilon_unit=bit,
-        epsilon_user=compose([bit] * pois),
+        epsilon_user=user,
         rounds=1,
         adversary="epsilon-LDP against whoever holds all reports, given ideal coins",
         note=f"A user answers for each of {pois:,} POIs, by all her visits that are not held "
         "out. Answers are memoized: asking again repeats them and costs nothing more.",
+        best=best if best.epsilon < user else None,
     )
 
 

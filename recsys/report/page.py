@@ -153,11 +153,9 @@ def _seen(ledger: Ledger) -> Html:
     parties = list(dict.fromkeys(release.sees for release in ledger.releases))
     rows = []
     for release in sorted(ledger.releases, key=lambda release: parties.index(release.sees)):
-        cost = [f"{shown(release.epsilon_unit)} per {release.unit}"]
-        if release.epsilon_user != release.epsilon_unit:
-            cost.append(f"{shown(release.epsilon_user)} per user")
         times = "once" if release.rounds == 1 else f"{release.rounds:,} times"
-        rows.append((release.sees, release.what, times, "; ".join(cost), release.adversary))
+        costs = "; ".join(release.costs())
+        rows.append((release.sees, release.what, times, costs, release.adversary))
     return table(("party", "what it sees", "how often", "epsilon", "protection"), rows)
 
 

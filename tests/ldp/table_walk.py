@@ -5,15 +5,18 @@ the word, since it is found by a search among sorted boundaries; so bisection fi
 the last bit of a word. The words that a tie takes after that are scripted as zeros.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterator, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.exact_table import PREFIX_BITS, WORD_BITS, ExactTable
+from ldp.exact_exp import Enclosure
+from ldp.exact_table import PREFIX_BITS, WORD_BITS, ExactTable, Law
 from mpc.core.rng import Rng
 
 Interval = tuple[Fraction, Fraction]
@@ -51,11 +54,36 @@ def index_of(outcome: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(outcome >= 0, 2 * outcome, -2 * outcome - 1)
 
 
+class Remembered:
+    """A law whose enclosures are computed once for each precision: thousands of ties ask for them.
+
+    It gives the very numbers of ``law``, so that the table's law and code stay as they are.
+    """
+
+    def __init__(self, law: Law) -> None:
+        self._law = law
+        self._started: dict[int, tuple[list[Enclosure], Iterator[Enclosure]]] = {}
+
+    def enclosures(self, bits: int) -> Iterator[Enclosure]:
+        if bits not in self._started:
+            self._started[bits] = ([], self._law.enclosures(bits))
+        known, rest = self._started[bits]
+        for i in count():
+            if i == len(known):
+                following = next(rest, None)
+                if following is None:
+                    return
+                known.append(following)
+            yield known[i]
+
+
 def boundaries(table: ExactTable, *, signed: bool = True) -> list[Interval]:
     """Intervals around F(1), F(2), ..., as far as 64-bit words tell outcomes apart.
 
     Each is at most 2^-64 + 2^-128 wide.
     """
+    table = copy.copy(table)
+    table._law = Remembered(table._law)
     prefixes = np.arange(2**PREFIX_BITS, dtype=np.int64)
     is_open = np.zeros(prefixes.size, dtype=np.bool_)
     is_open[table.open_prefixes] = True

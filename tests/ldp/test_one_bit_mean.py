@@ -49,7 +49,7 @@ def test_o09_extreme_epsilons_are_finite_and_right(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_mean_report_is_the_value_exactly(epsilon: float) -> None:
-    """Eq. (2) on one report, weighed with the walked law, gives back the value: in fractions."""
+    """The estimate from one report, weighed with the walked law, is the value: in fractions."""
     mechanism = OneBitMean.from_epsilon(epsilon, -2, 6)
     keep = Fraction(mechanism.coin.keep, ONE)
     says = {bit: -2 + 8 * (bit - (1 - keep)) / (2 * keep - 1) for bit in (False, True)}
@@ -71,7 +71,7 @@ def test_the_variance_is_the_papers_bound_at_its_worst() -> None:
 
 
 @given(st.floats(0.01, 50), st.integers(1, 300), st.data())
-def test_the_estimate_is_equation_2(epsilon: float, n: int, data: st.DataObject) -> None:
+def test_the_estimate_is_the_papers(epsilon: float, n: int, data: st.DataObject) -> None:
     mechanism = OneBitMean.from_epsilon(epsilon, 0, 7)
     ones = data.draw(st.integers(0, n))
     keep = Fraction(mechanism.coin.keep, ONE)

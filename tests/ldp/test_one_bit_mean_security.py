@@ -46,7 +46,7 @@ def test_the_table_of_the_running_sampler_is_exact(epsilon: float) -> None:
     keep = Fraction(mechanism.coin.keep, ONE)
     laws = [law(mechanism, f) for f in SIXTEENTHS]
     for f, table in zip(SIXTEENTHS, laws, strict=True):
-        # Eq. (1) with p = e^epsilon / (e^epsilon + 1): linear in the value.
+        # The paper's probability, linear in the value, with keep for e^epsilon / (e^epsilon + 1).
         assert table[True] == (1 - keep) + Fraction(f) * (2 * keep - 1)
         assert sum(table.values()) == 1
     worst = worst_ratio(laws)

@@ -21,7 +21,7 @@ from tests.ldp.mean_laws import coverage, law, mean_and_variance
 from tests.support.strategies import float_arrays, seeds, shapes
 
 
-def lemma_1(epsilon: float, t: float) -> float:
+def papers_variance(epsilon: float, t: float) -> float:
     """Variance of the continuous mechanism for a value in [-1, 1]."""
     gap = math.expm1(epsilon / 2)
     return t * t / gap + (math.exp(epsilon / 2) + 3) / (3 * gap * gap)
@@ -96,9 +96,9 @@ def test_the_worst_variance_is_the_largest(steps: int, epsilon: float, data: st.
 def test_the_variance_is_that_of_the_papers_continuous_mechanism(epsilon: float) -> None:
     mechanism = Piecewise.from_epsilon(epsilon)
     t = np.linspace(-1, 1, 21)
-    exact = np.array([lemma_1(epsilon, value) for value in t])
+    exact = np.array([papers_variance(epsilon, value) for value in t])
     assert np.all(np.abs(mechanism.variance_of(t) / exact - 1) < 2e-3)
-    assert mechanism.worst_variance == pytest.approx(lemma_1(epsilon, 1.0), rel=2e-3)
+    assert mechanism.worst_variance == pytest.approx(papers_variance(epsilon, 1.0), rel=2e-3)
     # The window's share of the reports is the paper's, but for half a point.
     share = mechanism.window / mechanism.outcomes
     assert share == pytest.approx(1 / (math.exp(epsilon / 2) + 1), abs=1 / STEPS)
@@ -108,7 +108,7 @@ def test_a_coarse_grid_costs_little() -> None:
     """With 64 steps the variance is within 2 % of the paper's for epsilon up to 4."""
     for epsilon in (0.5, 1.0, 2.0, 4.0):
         mechanism = Piecewise.from_epsilon(epsilon, steps=64)
-        assert mechanism.worst_variance <= 1.02 * lemma_1(epsilon, 1.0)
+        assert mechanism.worst_variance <= 1.02 * papers_variance(epsilon, 1.0)
 
 
 def test_the_variance_is_that_of_the_estimates() -> None:

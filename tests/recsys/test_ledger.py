@@ -9,10 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ldp.accounting import compose
+from ldp.advanced_composition import optimal
+from ldp.composition import Bound, compose_releases
+from ldp.composition import Release as Composed
+from ldp.losses import PureLoss
+from ldp.randomized_response import RandomizedResponse
 from recsys.baselines.fm import FM
 from recsys.config import TrainConfig
 from recsys.prirec import PriRec
-from recsys.report.ledger import INFINITY, Ledger, Release, build_ledger, plain, shown
+from recsys.report.ledger import DELTA, INFINITY, Ledger, Release, build_ledger, plain, shown
 from tests.recsys.worlds import KnownKeysRun, city, everyone, small, without_seed, world
 
 
@@ -97,6 +103,49 @@ def test_all_dynamic_features_together_cost_at_most_epsilon(epsilon: float, dyna
     assert reports.rounds == 1  # memoized: asking again costs nothing
     if dynamic == "three":
         assert "visitors, returning, recent" in reports.what
+
+
+def test_a_users_whole_row_has_a_smaller_epsilon_at_a_delta_beside_the_pure_one() -> None:
+    """400 bits of 0.125: 50 by their sum, about 14 at 1e-6; the sum stays the cost."""
+    prepared = world(everyone(20, samples=1, pois=400), users=20, pois=400)
+    config = without_seed(small(epochs=1, epsilon=0.125))
+    model = PriRec(config).fit(prepared)
+    ledger = build_ledger(model)
+    (reports,) = [release for release in ledger.releases if release.what.startswith(REPORTS)]
+    assert reports.epsilon_user == ledger.epsilon()["user"] == compose([0.125] * 400) == 50.0
+    everything = compose_releases([Composed(PureLoss(reports.epsilon_unit), 400)], DELTA)
+    assert reports.best == everything.best
+    assert reports.best is not None
+    assert 13 < reports.best.epsilon < 15
+    (line,) = [line for line in ledger.lines() if line.startswith(REPORTS)]
+    told = f"{shown(reports.best.epsilon)} per user at delta = 1e-06 (advanced composition)"
+    assert f"epsilon = 0.125 per user-POI pair, 50 per user, {told}; epsilon-LDP" in line
+    assert reports.to_dict()["best"] == {
+        "method": "advanced",
+        "epsilon": reports.best.epsilon,
+        "delta": DELTA,
+    }
+    alone = Ledger((reports,), seeded=False, nominal=reports)
+    assert alone.headline.endswith("epsilon = 50 per user")
+    assert alone.epsilon()["headline"] == reports.epsilon_user
+
+
+def test_three_features_compose_as_three_bits_of_each_pair() -> None:
+    reports = ledger_of(epsilon=0.3, dynamic="three").releases[0]
+    pois = len(PriRec(small(epochs=1)).fit(city()).prepared_.poi_ids)
+    each = RandomizedResponse.from_epsilon(0.1).epsilon
+    assert reports.best is not None
+    assert reports.best.epsilon == pytest.approx(optimal(each, 3 * pois, DELTA), rel=1e-9)
+
+
+def test_a_bound_that_reads_the_same_is_not_told_twice() -> None:
+    """Three bits at epsilon 1 cost 2.9999975 at a delta of 1e-6, which is shown as 3."""
+    prepared = world(everyone(20, samples=1, pois=3), users=20, pois=3)
+    ledger = build_ledger(PriRec(without_seed(small(epochs=1))).fit(prepared))
+    (reports,) = [release for release in ledger.releases if release.what.startswith(REPORTS)]
+    assert reports.best is not None
+    assert reports.best.epsilon < reports.epsilon_user
+    assert reports.costs() == ["1 per user-POI pair", "3 per user"]
 
 
 def test_averages_are_released_under_their_own_name_with_cap_unit_and_memo() -> None:
@@ -231,12 +280,13 @@ def test_epsilon_for_a_reader(epsilon: float, text: str) -> None:
 
 @given(EPSILONS, EPSILONS)
 def test_no_sentence_shows_an_epsilon_too_small(unit: float, user: float) -> None:
-    release = Release("r", "a", "bit", unit, user, 1, "b")
-    told = re.compile(r"epsilon = (\S+) per bit(?:, (\S+) per user)?;")
+    release = Release("r", "a", "bit", unit, user, 1, "b", best=Bound("pld", unit, 1e-6))
+    told = re.compile(r"epsilon = (\S+) per bit(?:, (\S+) per user)?(?:, (\S+) per user at .*)?;")
     found = told.search(release_line(release, seeded=False)[1])
     assert found is not None
     assert number(found[1]) >= unit
     assert (unit == user) if found[2] is None else number(found[2]) >= user
+    assert (shown(unit) == shown(user)) if found[3] is None else number(found[3]) >= unit
     headline, _ = release_line(release, seeded=False)
     assert number(headline.removeprefix("worst release: r, epsilon = ").split()[0]) >= user
     nominal, _ = release_line(release, seeded=True)
