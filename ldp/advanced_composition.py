@@ -28,8 +28,11 @@ from fractions import Fraction
 from ldp.losses import SLACK
 from ldp.rounding import round_up
 
-# Above so many releases, or so large a loss, the sum over binomial terms takes too long.
-_MOST_TERMS, _LARGEST = 1 << 20, 1 << 16
+MOST_TERMS = 1 << 20
+"""Above so many releases the sum over binomial terms takes too long."""
+
+# No delta that anybody asks for takes anything off a larger loss.
+_LARGEST = 1 << 16
 
 # Sums of up to 2^20 terms, each a product of as many factors with 60 digits, are right to 1e-50.
 _CONTEXT = Context(
@@ -75,7 +78,7 @@ def optimal(epsilon: float, k: int, delta: float) -> float:
     The loss of k randomized responses is (2i - k) epsilon with i binomial, and the answer solves
     P(loss > x) - e^x Q(loss > x) = delta for x. Infinity where k or epsilon is too large to sum.
     """
-    if k > _MOST_TERMS or epsilon >= _LARGEST:
+    if k > MOST_TERMS or epsilon >= _LARGEST:
         return math.inf
     c, allowed = _CONTEXT, Decimal(delta)
     odds = c.exp(Decimal(epsilon))

@@ -20,23 +20,25 @@ from typing import Any
 
 import numpy as np
 
-from ldp.advanced_composition import advanced
+from ldp.advanced_composition import MOST_TERMS, advanced
 from ldp.loss_grid import GRIDS, TAIL, floating_error, grid_step, on_grid
 from ldp.losses import SLACK, Loss, Pair, PureLoss, ResponseLoss, loss_of
 from ldp.mechanism import Mechanism
 from ldp.renyi import epsilon_of_rho
 from ldp.renyi_curves import ORDERS, renyi_curve
-from ldp.rounding import round_up, shown
+from ldp.rounding import exact, round_down, round_up, shown
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError, ToolkitError
 
 METHODS = ("basic", "advanced", "zcdp", "rdp", "pld")
 """The methods by name; the last two need dp-accounting, which the extra ``recsys`` installs."""
 
+Counts = Mapping[Loss, int]
+"""How often each loss is released."""
+
 _BUILT_IN = METHODS[:3]
 
 _MOST_RELEASES = 2**63 - 1
-
 _MOST_CONVOLVED = 1 << 20
 
 # A release that loses more is as good as open, and its powers would leave the range of doubles.
@@ -143,8 +145,9 @@ def best_bound(releases: Iterable[Release], delta: float) -> Bound:
     is the optimum. Else all methods are asked; without dp-accounting those that need none.
     """
     kept = [release for release in releases if release.count]
-    optimal = all(_worst_pure(release.loss) for release in kept)
-    if not optimal or len({release.loss.epsilon for release in kept}) > 1:
+    equal = len({release.loss.epsilon for release in kept}) <= 1
+    few = sum(release.count for release in kept) <= MOST_TERMS
+    if not (equal and few and all(_worst_pure(release.loss) for release in kept)):
         try:
             return compose_releases(kept, delta).best
         except MissingLibraryError:
@@ -155,9 +158,6 @@ def best_bound(releases: Iterable[Release], delta: float) -> Bound:
 def _worst_pure(loss: Loss) -> bool:
     """Whether the loss is as bad as its epsilon allows: binary randomized response."""
     return isinstance(loss, PureLoss) or (isinstance(loss, ResponseLoss) and loss.k == 2)
-
-
-Counts = Mapping[Loss, int]
 
 
 def _counted(releases: Iterable[Release]) -> Counts:
@@ -285,12 +285,12 @@ def _checked_delta(delta: float) -> float:
     given: object = delta
     if isinstance(given, bool) or not isinstance(given, int | float | Fraction | np.floating):
         raise ParameterError(f"delta must be a real number, got {type(given).__name__}")
-    if not 0 < delta < 1:  # false for NaN too
+    if not 0 < delta < 1 or not (below := round_down(exact(delta))):  # false for NaN too
         raise ParameterError(
             f"delta must lie in (0, 1), got {delta!r}",
             remedy="for delta = 0, add up pure losses with ldp.accounting.compose",
         )
-    return float(delta)
+    return below
 
 
 _EPSILON: dict[str, Callable[[Counts, float], float]] = {

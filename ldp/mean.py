@@ -248,23 +248,6 @@ def checked_users(reports: NDArray[Any]) -> NDArray[Any]:
     return reports
 
 
-def uniform_below(
-    bound: int, size: int, rng: Rng, dtype: np.dtype[np.unsignedinteger[Any]]
-) -> NDArray[Any]:
-    """Integers uniform in [0, bound), exactly: one axis, of a dtype that holds them.
-
-    bound: in [1, 2^32].  ``Rng.uniform`` draws again what lies beyond its bound, up to every second
-    word; so for bounds that are no power of two it is asked for the largest multiple of ``bound``
-    below 2^32, and equal shares of that are the integers.
-    """
-    if bound & (bound - 1) == 0:
-        return rng.uniform(bound, size, dtype)
-    share = (1 << 32) // bound
-    words = rng.uniform(bound * share, size, np.uint32)
-    np.floor_divide(words, np.uint32(share), out=words)
-    return words.astype(dtype, copy=False)
-
-
 def checked_words(name: str, words: NDArray[np.uint64], shape: tuple[int, ...]) -> NDArray[Any]:
     """Given coins as an array; ParameterError unless they are uint64 of ``shape``."""
     given = np.asarray(words)

@@ -41,7 +41,6 @@ from ldp.mean import (
     checked_reports,
     checked_users,
     estimate_mean,
-    uniform_below,
 )
 from ldp.mechanism import Estimate, checked_epsilon
 from ldp.rounding import exp_bounds, settle
@@ -206,8 +205,8 @@ class Piecewise:
         # Both draws are made for every entry, so that neither their number nor their time tells
         # which of them is the report.
         inside = rng.bernoulli(self.keep, points.size)
-        near = uniform_below(self.window, points.size, rng, self.dtype)
-        other = uniform_below(self.steps, points.size, rng, self.dtype)
+        near = rng.uniform(self.window, points.size, self.dtype)
+        other = rng.uniform(self.steps, points.size, self.dtype)
         near += points
         # The others are numbered past the window.
         other += (other >= points) * self.dtype.type(self.window)

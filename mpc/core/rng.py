@@ -57,26 +57,36 @@ class Rng(ABC):
     def uniform(self, bound: int, shape: Shape = (), dtype: DTypeLike = np.uint64) -> NDArray[Any]:
         """Integers uniform in [0, bound), exactly, for 1 <= bound <= 2^w of the unsigned dtype.
 
-        Keeps of each word of w bits those that ``bound - 1`` needs and redraws what is too large,
-        so that no value is favoured as a modulo would favour the small ones. Takes one word for
-        each entry, in order, then one for each that is redrawn.
+        The words of w' bits are cut into ``bound`` equal shares, one for each integer; a word of
+        the rest, which is smaller than a share, is redrawn, so that no integer is favoured as a
+        modulo would favour the small ones. w' is the least of 8, 16, 32 and 64 that leaves a rest
+        below 1/256 of the words, or 64; for a power of two the least that holds it, with no rest.
+        Takes one such word for each entry, in order, then one for each that is redrawn.
         """
         kind = np.dtype(dtype)
         if kind not in _UNSIGNED:
             raise ParameterError(f"dtype must be a native unsigned integer's, got {kind}")
         bound = integer("bound", bound, 1, 1 << 8 * kind.itemsize)
-        mask = kind.type((1 << (bound - 1).bit_length()) - 1)
-        out: NDArray[Any] = np.asarray(self.words(shape, kind)) & mask
-        if bound & (bound - 1) == 0:
-            return out  # every masked word is below a power of two
-        flat = np.atleast_1d(out).reshape(-1)
-        largest = kind.type(bound - 1)
+        even = bound & (bound - 1) == 0
+        drawn = next(
+            word
+            for word in _UNSIGNED
+            if bound * (1 if even else 256) <= 1 << 8 * word.itemsize or word.itemsize == 8
+        )
+        words = np.asarray(self.words(shape, drawn))
+        if even:
+            out: NDArray[Any] = words & drawn.type(bound - 1)
+            return out.astype(kind, copy=False)
+        share, largest = drawn.type((1 << 8 * drawn.itemsize) // bound), drawn.type(bound - 1)
+        flat = words.reshape(-1)
+        if share > 1:
+            np.floor_divide(flat, share, out=flat)
         too_large = np.flatnonzero(flat > largest)
         while too_large.size:
-            again = self.words(too_large.size, kind) & mask
+            again = self.words(too_large.size, drawn) // share
             flat[too_large] = again
             too_large = too_large[again > largest]
-        return flat.reshape(np.shape(out))
+        return words.astype(kind, copy=False)
 
     def bernoulli(self, threshold: int, shape: Shape = ()) -> NDArray[np.bool_]:
         """Independent bits that are True with probability exactly threshold / 2^64.

@@ -90,5 +90,6 @@ def audit(
         )
     if force and out is None:
         raise click.UsageError("--force has no meaning without --out", ctx)
-    asked = Asked(mechanism, epsilon, delta, values, samples, confidence, seed)
+    names = NAMES if mechanism == ALL else (mechanism,)
+    asked = Asked(names, epsilon, delta, values, samples, confidence, seed)
     run_audit(asked, out, ctx.ensure_object(Console), force=force)

@@ -8,14 +8,13 @@ from pathlib import Path
 import typer
 
 from ldp.audit import Case, audit_all
-from ldp.audit_cases import NAMES, WITH_DELTA, WITH_VALUES, Request, shipped
+from ldp.audit_cases import WITH_DELTA, WITH_VALUES, Request, shipped
 from mpc.core.checks import integer
 from mpc.core.durable import PUBLIC, write_durably
 from mpc.core.errors import ParameterError
 from mpc.core.keys import derive
 from mpc.core.prg import Prg
 from mpc.core.rng import SYSTEM_RNG, Rng
-from recsys.cli.audit import ALL
 from recsys.cli.codes import REFUSED
 from recsys.cli.console import Console
 from recsys.cli.folders import check_free
@@ -30,9 +29,12 @@ _SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Asked:
-    """The options of the command; delta, values and seed are None where they were not given."""
+    """The options of the command; delta, values and seed are None where they were not given.
 
-    mechanism: str
+    names: of the mechanisms.
+    """
+
+    names: tuple[str, ...]
     epsilon: float
     delta: float | None
     values: int | None
@@ -46,18 +48,17 @@ class Asked:
         Raises ParameterError for an unknown name, for values out of range, and for an option that
         the mechanism does not have.
         """
-        names = NAMES if self.mechanism == ALL else (self.mechanism,)
         request = Request(self.epsilon)
         if self.delta is not None:
             request = replace(request, delta=self.delta)
         if self.values is not None:
             request = replace(request, values=self.values)
-        cases = [shipped(name, request) for name in names]
+        cases = [shipped(name, request) for name in self.names]
         options = (("delta", self.delta, WITH_DELTA), ("values", self.values, WITH_VALUES))
         for name, value, having in options:
-            if value is not None and not set(names) & set(having):
+            if value is not None and not set(self.names) & set(having):
                 raise ParameterError(
-                    f"--{name} has no meaning for {self.mechanism}",
+                    f"--{name} has no meaning for {', '.join(self.names)}",
                     remedy=f"it is for {', '.join(having)}",
                 )
         return cases

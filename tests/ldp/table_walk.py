@@ -7,6 +7,7 @@ the last bit of a word. The words that a tie takes after that are scripted as ze
 
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import count
@@ -23,6 +24,8 @@ Interval = tuple[Fraction, Fraction]
 
 _REST_BITS = WORD_BITS - PREFIX_BITS
 _UNIT = Fraction(1, 2**WORD_BITS)
+
+CELLS = 64
 
 
 class Script(Rng):
@@ -80,7 +83,7 @@ class Remembered:
 def boundaries(table: ExactTable, *, signed: bool = True) -> list[Interval]:
     """Intervals around F(1), F(2), ..., as far as 64-bit words tell outcomes apart.
 
-    Each is at most 2^-64 + 2^-128 wide.
+    Each is at most ``CELLS`` of 2^-64 wide: to search on would be to ask for a tie at each.
     """
     table = copy.copy(table)
     table._law = Remembered(table._law)
@@ -105,20 +108,18 @@ def boundaries(table: ExactTable, *, signed: bool = True) -> list[Interval]:
     steps = np.concatenate([np.arange(n) for n in highest - lowest]) if holder.size else holder
     target = lowest[holder] + 1 + steps
     low, high = np.zeros_like(holder), top[holder]
-    while np.any(high - low > 1):
+    while np.any(high - low > CELLS - 2):
         middle = (low + high) // 2
         below = index(holder, middle) < target
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    found = [_around((int(p) << _REST_BITS) + int(w)) for p, w in zip(holder, high, strict=True)]
+    start = [int(p) << _REST_BITS for p in holder]
+    found = [(s + int(a), s + int(b) + 1) for s, a, b in zip(start, low, high, strict=True)]
     # Boundaries between the last word of one prefix and the first of the next.
     for p in np.flatnonzero(highest[:-1] < lowest[1:]):
-        found += [_around(int(p) + 1 << _REST_BITS)] * int(lowest[p + 1] - highest[p])
-    return sorted(found)
-
-
-def _around(word: int) -> Interval:
-    """F(k) if the real that starts with ``word`` and zeros reaches it, and the word before not."""
-    return (word - 1) * _UNIT, word * _UNIT + _UNIT**2
+        edge = int(p) + 1 << _REST_BITS
+        found += [(edge - 1, edge + 1)] * int(lowest[p + 1] - highest[p])
+    # The real that starts with the lower word does not reach F(k), the other one does.
+    return [(a * _UNIT, b * _UNIT) for a, b in sorted(found)]
 
 
 def masses(found: Sequence[Interval]) -> list[Interval]:
@@ -127,11 +128,17 @@ def masses(found: Sequence[Interval]) -> list[Interval]:
     return [(b[0] - a[1], b[1] - a[0]) for a, b in zip(edges, edges[1:], strict=False)]
 
 
-def exp(x: Fraction, digits: int = 80) -> Decimal:
-    """e^x to 80 digits, in this module's own arithmetic: what the tests compare with."""
+def exp(x: Fraction) -> Decimal:
+    """e^x to the digits of the current context: what the tests compare with."""
+    return (Decimal(x.numerator) / Decimal(x.denominator)).exp()
+
+
+@contextmanager
+def digits(n: int = 80) -> Iterator[None]:
+    """Decimal arithmetic to ``n`` digits."""
     with localcontext() as context:
-        context.prec = digits
-        return (Decimal(x.numerator) / Decimal(x.denominator)).exp()
+        context.prec = n
+        yield
 
 
 def contains(interval: Interval, value: Decimal) -> bool:

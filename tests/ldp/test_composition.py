@@ -208,7 +208,8 @@ def test_extreme_losses_give_numbers_without_a_warning(losses: list[tuple[Loss, 
 
 
 @pytest.mark.parametrize(
-    "delta", [0, 0.0, 1, 1.0, -1e-6, 2.0, math.nan, math.inf, "1e-6", True, None]
+    "delta",
+    [0, 0.0, 1, 1.0, -1e-6, 2.0, math.nan, math.inf, "1e-6", True, None, Fraction(1, 10**400)],
 )
 def test_a_delta_outside_of_its_domain_is_refused(delta: float) -> None:
     with pytest.raises(ParameterError, match="delta"):
@@ -219,6 +220,7 @@ def test_any_delta_inside_is_taken() -> None:
     for delta in (5e-324, 1e-300, 1 - 2**-53, Fraction(1, 3)):
         found = compose_releases([Release(PureLoss(0.5), 4)], delta)  # type: ignore[arg-type]
         assert 0 <= found.best.epsilon <= 2.0
+        assert Fraction(found["pld"].delta) <= Fraction(delta)  # never one that is larger
 
 
 @pytest.mark.parametrize("count", [-1, 2**63, 1.0, True, "3"])
@@ -263,6 +265,8 @@ def test_the_best_bound_asks_all_methods_where_that_can_help() -> None:
     assert best_bound(releases, DELTA).method == "pld"
     different = [Release(PureLoss(0.1), 40), Release(PureLoss(0.2), 40)]
     assert best_bound(different, DELTA) == compose_releases(different, DELTA).best
+    many = [Release(PureLoss(1e-3), 2**21)]  # too many for the optimum
+    assert best_bound(many, DELTA) == compose_releases(many, DELTA).best
 
 
 def test_the_best_bound_of_equal_coins_loads_no_library() -> None:

@@ -10,7 +10,7 @@ import pytest
 from ldp.exact_exp import Enclosure
 from ldp.exact_table import PIECE, ExactTable, exact_table
 from mpc.core.prg import Prg
-from tests.ldp.table_walk import Script, boundaries, index_of, masses
+from tests.ldp.table_walk import CELLS, Script, boundaries, index_of, masses
 from tests.support.stats import fits_multinomial
 
 
@@ -53,7 +53,7 @@ def test_every_boundary_of_a_finite_law_is_where_it_should_be(law: Listed) -> No
     assert len(found) == len(law.edges)
     for edge, (low, high) in zip(law.edges, found, strict=True):
         assert low <= edge <= high
-        assert high - low <= Fraction(1, 2**63)
+        assert high - low <= Fraction(CELLS, 2**64)
 
 
 def test_the_masses_of_halves() -> None:

@@ -115,7 +115,7 @@ def test_mechanisms_have_the_tightest_loss_that_is_known() -> None:
     coin = RandomizedResponse.from_epsilon(1.0)
     assert loss_of(coin) == ResponseLoss(2, coin.keep)
     assert loss_of(DiscreteLaplace(2.5, 3)) == LaplaceLoss(Fraction(5, 2), 3)
-    noise: Mechanism = DiscreteGaussian(4, 2)  # type: ignore[assignment]  # it has no count
+    noise: Mechanism = DiscreteGaussian(4, 2)
     assert loss_of(noise) == GaussianLoss(4.0, 2)
     assert loss_of(noise).rho == DiscreteGaussian(4, 2).rho
     unary = UnaryEncoding.optimized(5, 1.0)

@@ -2,20 +2,17 @@
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from ldp.mean import GridRounding, Noise, Range, checked_reports, estimate_mean, uniform_below
+from ldp.mean import GridRounding, Noise, Range, checked_reports, estimate_mean
 from mpc.core.errors import ParameterError
 from mpc.core.prg import Prg
-from mpc.core.rng import ONE, Rng, Shape
+from mpc.core.rng import ONE
 from tests.ldp.mean_laws import first_word_that_changes
-from tests.support.stats import fits_multinomial
 
 
 @given(st.data(), st.integers(1, 2**32))
@@ -52,42 +49,6 @@ def test_grid_points_of_powers_of_two_are_never_rounded(
     ends = GridRounding(Range(0.1, 0.7), 2)
     found = ends.to_points(np.array([0.1, 0.7]), 49, np.full(2, word, dtype=np.uint64))
     assert found.tolist() == [0, 49]
-
-
-class Words(Rng):
-    """Gives the stated 32-bit words to the draw below the stated bound."""
-
-    def __init__(self, bound: int, words: list[int]) -> None:
-        self._bound = bound
-        self._words = words
-
-    def fill(self, out: NDArray[Any]) -> None:
-        raise AssertionError("no other draw is made")
-
-    def uniform(self, bound: int, shape: Shape = (), dtype: Any = np.uint64) -> NDArray[Any]:
-        assert bound == self._bound
-        assert dtype == np.uint32
-        return np.array(self._words, dtype=np.uint32)
-
-
-@given(st.integers(3, 2**32 - 1).filter(lambda bound: bound & (bound - 1)), st.data())
-def test_equal_shares_of_a_uniform_word_are_uniform(bound: int, data: st.DataObject) -> None:
-    """Every integer below the bound is given by exactly 2^32 // bound words, those of its share."""
-    share = 2**32 // bound
-    k = data.draw(st.integers(0, bound - 1))
-    words = [k * share, k * share + share - 1]
-    drawn = uniform_below(bound, 2, Words(bound * share, words), np.dtype(np.uint32))
-    assert drawn.tolist() == [k, k]
-
-
-def test_uniform_draws_fit_their_law() -> None:
-    """70,000 draws below 7 in three dtypes: exact binomial bounds, alarm 1e-9."""
-    for dtype in (np.uint8, np.uint16, np.uint32):
-        drawn = uniform_below(7, 70_000, Prg(b"uniform draws, seed of 32 bytes!"), np.dtype(dtype))
-        assert drawn.dtype == dtype
-        assert fits_multinomial(np.bincount(drawn, minlength=7), [1 / 7] * 7)
-    powers = uniform_below(8, 80_000, Prg(bytes(32)), np.dtype(np.uint8))
-    assert fits_multinomial(np.bincount(powers, minlength=8), [1 / 8] * 8)
 
 
 @pytest.mark.parametrize("shape", [(1,), (50_000,), (7, 3), (40_000, 2), (3, 20_000), (5, 0)])

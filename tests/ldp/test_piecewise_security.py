@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldp.mean import GridRounding, uniform_below
+from ldp.mean import GridRounding
 from ldp.piecewise import Piecewise
 from ldp.thresholds import MIN_EPSILON
 from mpc.core.prg import Prg
@@ -76,8 +76,8 @@ class Overlap(Piecewise):
         words = rounding.draw(values.size, rng)
         points = rounding.to_points(values, self.steps, words).astype(self.dtype)
         inside = rng.bernoulli(self.keep, points.size)
-        near = points + uniform_below(self.window, points.size, rng, self.dtype)
-        other = uniform_below(self.outcomes, points.size, rng, self.dtype)
+        near = points + rng.uniform(self.window, points.size, self.dtype)
+        other = rng.uniform(self.outcomes, points.size, self.dtype)
         out[...] = np.where(inside, near, other)
 
 
@@ -91,8 +91,8 @@ class OneSided(Piecewise):
         words = rounding.draw(values.size, rng)
         points = rounding.to_points(values, self.steps, words).astype(self.dtype)
         inside = rng.bernoulli(self.keep, points.size)
-        near = points + uniform_below(self.window, points.size, rng, self.dtype)
-        other = uniform_below(self.steps, points.size, rng, self.dtype)
+        near = points + rng.uniform(self.window, points.size, self.dtype)
+        other = rng.uniform(self.steps, points.size, self.dtype)
         out[...] = np.where(inside, near, other)
 
 

@@ -20,6 +20,25 @@ SEED = bytes(range(32))
 RESIDUAL = Fraction(1, 2**40)
 
 
+class Zeros(Rng):
+    """Gives zeros and notes how wide the words are that are asked for."""
+
+    def __init__(self) -> None:
+        self.bits: list[int] = []
+
+    def fill(self, out: NDArray[Any]) -> None:
+        self.bits.append(8 * out.dtype.itemsize)
+        out[...] = 0
+
+
+def width(bound: int) -> int:
+    """The bits of a word that ``uniform`` draws for ``bound``."""
+    rng = Zeros()
+    rng.uniform(bound)
+    (bits,) = rng.bits
+    return bits
+
+
 def uniform(bound: int, *script: int) -> int:
     """What one draw makes of the script; it must be used up."""
     rng = ScriptRng(script)
@@ -28,22 +47,36 @@ def uniform(bound: int, *script: int) -> int:
     return value
 
 
-@pytest.mark.parametrize(
-    ("bound", "residual"),
-    # Two or three words of eight are refused for 6 and 5: all their sequences, to a depth of 5.
-    [
-        *((n, RESIDUAL) for n in (1, 2, 3, 4, 7, 8)),
-        (5, Fraction(3, 8) ** 5),
-        (6, Fraction(1, 4) ** 5),
-    ],
-)
-def test_uniform_has_the_exact_law_for_small_bounds(bound: int, residual: Fraction) -> None:
-    """Every sequence of words, modulo the power of two that is looked at; see also the next."""
-    choices = 1 << (bound - 1).bit_length()
-    law, left = explore(lambda rng: int(rng.uniform(bound)), choices, residual)
-    assert left <= residual
-    assert set(law) == set(range(bound))
-    assert set(law.values()) == {(1 - left) / bound}
+class AllWords(Rng):
+    """Gives every 16-bit or 8-bit word once, then ``word`` to all that is redrawn."""
+
+    def __init__(self, word: int) -> None:
+        self._word = word
+        self.redrawn = -1
+
+    def fill(self, out: NDArray[Any]) -> None:
+        if self.redrawn < 0:
+            assert out.size == 1 << 8 * out.dtype.itemsize
+            out[...] = np.arange(out.size).astype(out.dtype)
+            self.redrawn = 0
+        else:
+            out[...] = self._word
+            self.redrawn += out.size
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 5, 6, 7, 99, 128, 200, 255, 256])
+def test_uniform_has_the_exact_law_for_small_bounds(bound: int) -> None:
+    """Of all words of a draw, equally many give each integer, and the rest is redrawn.
+
+    A word that is redrawn is decided as the first one was, so the law is uniform exactly.
+    """
+    words = 1 << width(bound)
+    rng = AllWords(0)
+    counts = np.bincount(rng.uniform(bound, words).astype(np.int64), minlength=bound)
+    assert rng.redrawn < words / 256
+    counts[0] -= rng.redrawn  # which the word 0 made to zeros
+    assert set(counts.tolist()) == {words // bound}
+    assert counts.sum() == words - rng.redrawn
 
 
 def test_the_walk_sees_the_bias_of_a_modulo() -> None:
@@ -52,45 +85,51 @@ def test_the_walk_sees_the_bias_of_a_modulo() -> None:
     assert left == 0
 
 
-def test_two_entries_are_independent_and_redrawn_one_by_one() -> None:
-    def pair(rng: Rng) -> tuple[int, ...]:
-        return tuple(rng.uniform(3, 2).tolist())
-
-    law, left = explore(pair, 4, RESIDUAL)
-    assert left <= RESIDUAL
-    assert len(law) == 9
-    # Rejection ends alike for every pair of values, so no pair is ahead even part of the way.
-    assert set(law.values()) == {(1 - left) / 9}
-
-
-@pytest.mark.parametrize("bound", [1, 2, 3, 5, 2**20, 2**32 + 1, 2**63, 2**63 + 1, 2**64 - 1])
-def test_uniform_looks_at_low_bits_only(bound: int) -> None:
-    bits = (bound - 1).bit_length()
-    for high in {0, 1, (1 << (64 - bits)) - 1}:
-        assert uniform(bound, ((high << bits) | (bound - 1)) % 2**64) == bound - 1
+def test_entries_are_redrawn_one_by_one() -> None:
+    """For 3 a word of 16 bits is drawn, and only the word 65535 belongs to no share."""
+    top, share = 65_535, 21_845
+    assert width(3) == 16
+    rng = ScriptRng([top, share, top, top, 2 * share, 0])
+    assert rng.uniform(3, 3).tolist() == [0, 1, 2]
+    assert rng.left == 0
+    rng = ScriptRng([0, top, share, top, 2 * share])
+    assert rng.uniform(3, 3).tolist() == [0, 2, 1]
+    assert rng.left == 0
 
 
-@pytest.mark.parametrize("bound", [5, 6, 2**20 + 1, 2**63 + 1, 2**64 - 1, 2**64, 3 * 2**62])
-def test_uniform_keeps_each_word_below_the_bound_and_redraws_the_others(bound: int) -> None:
-    """Identity below the bound, so accepted words stay uniform; less than half are redrawn.
+@pytest.mark.parametrize(
+    ("bound", "bits"),
+    [(1, 8), (2, 8), (256, 8), (3, 16), (255, 16), (257, 32), (65_536, 16), (65_537, 32),
+     (2**24 - 1, 32), (2**24 + 1, 64), (2**33, 64), (2**64, 64), (2**64 - 1, 64)],
+)  # fmt: skip
+def test_words_are_as_short_as_a_small_rest_allows(bound: int, bits: int) -> None:
+    assert width(bound) == bits
+    share = 2**bits // bound
+    assert (2**bits - share * bound) * 256 < 2**bits or bits == 64
+
+
+@pytest.mark.parametrize("bound", [1, 2, 2**20, 2**63, 2**64])
+def test_a_power_of_two_takes_the_low_bits_of_any_word(bound: int) -> None:
+    bits = width(bound)
+    for word in {0, 1, bound - 1, 2**bits - 1, 2**bits // 3}:
+        assert uniform(bound, word) == word % bound
+
+
+@given(st.integers(3, 2**64 - 1).filter(lambda bound: bound & (bound - 1)), st.data())
+def test_every_integer_has_an_equal_share_of_words(bound: int, data: st.DataObject) -> None:
+    """The share's two ends, and the words next to them; beyond the last share words are redrawn.
 
     40 refusals in a row, after which the next word counts as the first did, leave below 2^-40.
     """
-    size = 1 << (bound - 1).bit_length()
-    kept = {0, 1, bound // 2, bound - 2, bound - 1}
-    refused = {word for word in (bound, bound + 1, size - 1) if bound <= word < size}
-    assert size - bound < size // 2
-    for word in kept:
-        assert uniform(bound, word) == word
-        for bad in refused:
-            assert uniform(bound, *[bad] * 40, word) == word
-    mixed = [word for word in refused for _ in range(13)]
-    assert uniform(bound, *mixed, *reversed(mixed), bound - 1) == bound - 1
-
-
-def test_redrawn_entries_take_the_words_after_the_block_in_order() -> None:
-    rng = ScriptRng([3, 1, 3, 3, 2, 0])
-    assert rng.uniform(3, 3).tolist() == [0, 1, 2]
+    words = 1 << width(bound)
+    share = words // bound
+    k = data.draw(st.integers(0, bound - 1))
+    assert uniform(bound, k * share) == uniform(bound, k * share + share - 1) == k
+    if k:
+        assert uniform(bound, k * share - 1) == k - 1
+    if share * bound < words:
+        for bad in (share * bound, words - 1):
+            assert uniform(bound, *[bad] * 40, k * share) == k
 
 
 @given(st.integers(1, 2**64), shapes(), st.binary(min_size=32, max_size=32))
@@ -99,6 +138,11 @@ def test_uniform_stays_in_its_range_in_every_shape(
 ) -> None:
     out = Prg(seed).uniform(bound, shape)
     assert out.dtype == np.uint64
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if bound <= 1 << 8 * np.dtype(kind).itemsize:
+            narrow = Prg(seed).uniform(bound, shape, kind)
+            assert narrow.dtype == kind
+            assert np.array_equal(narrow, out)
     assert out.shape == shape
     assert all(0 <= value < bound for value in out.reshape(-1).tolist())
 
@@ -125,6 +169,18 @@ def test_uniform_fits_its_law_at_three_quarters_of_a_word() -> None:
 def test_a_bound_outside_its_range_is_refused(bound: Any) -> None:
     with pytest.raises(ParameterError, match="bound must"):
         SYSTEM_RNG.uniform(bound)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, np.bool_, object, ">u8"])
+def test_a_dtype_that_is_no_native_unsigned_one_is_refused(dtype: Any) -> None:
+    with pytest.raises(ParameterError, match="dtype must"):
+        SYSTEM_RNG.uniform(3, 2, dtype)
+
+
+def test_a_bound_that_its_dtype_cannot_hold_is_refused() -> None:
+    assert SYSTEM_RNG.uniform(256, 2, np.uint8).dtype == np.uint8
+    with pytest.raises(ParameterError, match="bound must"):
+        SYSTEM_RNG.uniform(257, 2, np.uint8)
 
 
 def test_a_numpy_integer_is_a_bound() -> None:
@@ -165,4 +221,4 @@ def test_the_interface_itself_gives_nothing() -> None:
 
     # One method makes a generator: an ideal one can stand in for tests of exact laws.
     assert Constant().bytes(2) == b"\x05\x05"
-    assert Constant().uniform(6, (2, 2)).tolist() == [[5, 5], [5, 5]]
+    assert Constant().uniform(8, (2, 2)).tolist() == [[5, 5], [5, 5]]
