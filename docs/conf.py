@@ -14,6 +14,7 @@ release = version = importlib.metadata.version("privrec")
 extensions = [
     "myst_parser",
     "builtin_names",
+    "mechanism_figures",
     "plain_docstrings",
     "sphinx.ext.apidoc",
     "sphinx.ext.autodoc",

@@ -5,7 +5,8 @@ for the other, then its epsilon is at least ln((p - delta) / q), whatever its do
 
 Source: Ding, Wang, Wang, Zhang and Kifer, "Detecting violations of differential privacy" (CCS
     2018), for events chosen on other samples than those they are tested on; Jagielski, Ullman and
-    Oprea (NeurIPS 2020), section 3, for the bound.
+    Oprea, "Auditing differentially private machine learning: how private is private SGD?" (NeurIPS
+    2020), for the bound.
 Model: reports are independent, and the auditor sees what the collector sees.
 Error: with probability at least 1 - alpha, no bound of one call exceeds the true epsilon of its
     mechanism (union bound over all confidence limits of all mechanisms). The converse does not
@@ -281,6 +282,7 @@ class _Run:
         views = self._draw(n)
         tallies = []
         for a, b in self.case.pairs:
+            self._tell()  # a choice among millions of reports takes its time
             forward, backward = choose(views[a], views[b], self.error, self.case.delta)
             tallies += [_Tally((a, b), forward), _Tally((b, a), backward)]
         return tallies
@@ -289,11 +291,14 @@ class _Run:
         """``n`` reports of each input."""
         views = []
         for _, x in self.case.inputs:
-            if self.told is not None:
-                self.told(self.case.name, self._drawn / (self.samples * len(self.case.inputs)))
+            self._tell()
             views.append(as_views(self.case.draw(x, n, self.rng), n))
             self._drawn += n
         return views
+
+    def _tell(self) -> None:
+        if self.told is not None:
+            self.told(self.case.name, self._drawn / (self.samples * len(self.case.inputs)))
 
 
 def _prefixes(n: int) -> Iterator[int]:

@@ -148,6 +148,12 @@ def _oracle(
     return case
 
 
+def _same(mechanism: Mechanism, reports: NDArray[Any], value: int) -> NDArray[Any]:
+    """Whether the value itself is reported: of many values, no quantile would single it out."""
+    told: NDArray[Any] = reports == value
+    return told
+
+
 def _hashed(mechanism: LocalHashing, reports: NDArray[np.void], value: int) -> NDArray[Any]:
     """Whether the value's bucket is the one reported."""
     half, mask = np.uint64(mechanism.width // 2), np.uint64((1 << mechanism.width) - 1)
@@ -260,7 +266,7 @@ def _history(x: Sequence[float]) -> str:
 _CASES: dict[str, Callable[[str, Request], Case]] = {
     "randomized-response": _bits,
     "memo": _memo,
-    "k-ary": _oracle(KaryRandomizedResponse.from_epsilon),
+    "k-ary": _oracle(KaryRandomizedResponse.from_epsilon, _same),
     "unary-symmetric": _oracle(UnaryEncoding.symmetric),
     "unary-optimized": _oracle(UnaryEncoding.optimized),
     "subset-selection": _oracle(SubsetSelection.from_epsilon),

@@ -3,8 +3,9 @@
 An event says that a number of the report (``ldp.audit_views``) lies in a union of intervals: a
 single value, a tail, or the values in falling order of their likelihood ratio.
 
-Source: Neyman and Pearson (1933): no set of its size tells two laws apart better than one of the
-    likeliest values by ratio.
+Source: Neyman and Pearson, "On the problem of the most efficient tests of statistical hypotheses"
+    (1933): no set that is as rare under one law is likelier under the other than one of the values
+    with the largest ratios.
 Model: any event is sound, however it was found, as long as the reports it is tested on are others
     than those it was chosen on.
 """

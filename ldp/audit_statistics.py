@@ -2,17 +2,19 @@
 
 Source: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of
     the binomial" (Biometrika 26, 1934); the bound of Jagielski, Ullman and Oprea, "Auditing
-    differentially private machine learning" (NeurIPS 2020), section 3.
+    differentially private machine learning: how private is private SGD?" (NeurIPS 2020).
 Model: independent reports, and an event that was fixed before they were looked at.
 Error: a limit is wrong with probability at most ``error``, whatever the true probability. The
     inverse of the incomplete beta function is scipy's, right to about 1e-13.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldp.composition import MissingLibraryError
 from mpc.core.errors import ParameterError
 
 Floats = NDArray[np.float64]
@@ -22,20 +24,17 @@ def lower_limit(count: ArrayLike, n: int, error: float) -> Floats:
     """The p for which ``count`` of ``n`` or more would have probability ``error``; 0 for none.
 
     count: integers in [0, n], any shape.  Returns float64 of that shape.
+    Raises ParameterError for other counts, and MissingLibraryError without scipy.
     """
-    from scipy.special import betaincinv  # noqa: PLC0415 - takes longer to load than all of ldp
-
     hits = _counts(count, n, error)
-    found = betaincinv(np.maximum(hits, 1), n - hits + 1, error)
+    found = _special().betaincinv(np.maximum(hits, 1), n - hits + 1, error)
     return np.where(hits == 0, 0.0, found)
 
 
 def upper_limit(count: ArrayLike, n: int, error: float) -> Floats:
     """The p for which ``count`` of ``n`` or fewer would have probability ``error``; 1 for all."""
-    from scipy.special import betainccinv  # noqa: PLC0415
-
     hits = _counts(count, n, error)
-    found = betainccinv(hits + 1, np.maximum(n - hits, 1), error)
+    found = _special().betainccinv(hits + 1, np.maximum(n - hits, 1), error)
     return np.where(hits == n, 1.0, found)
 
 
@@ -66,3 +65,14 @@ def _counts(count: ArrayLike, n: int, error: float) -> Floats:
     if n < 1 or not 0 < error < 1 or not math.isfinite(error):
         raise ParameterError(f"a limit needs a report and an error in (0, 1), got {n}, {error!r}")
     return hits.astype(np.float64)
+
+
+def _special() -> Any:
+    """The functions that the limits are made of."""
+    try:
+        from scipy import special  # noqa: PLC0415 - takes longer to load than all of ldp
+    except ImportError as error:
+        raise MissingLibraryError(
+            "an audit needs the package scipy", remedy="pip install 'privrec[recsys]'"
+        ) from error
+    return special

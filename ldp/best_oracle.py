@@ -1,7 +1,7 @@
 """Which frequency oracle to take: all of them at one k and epsilon, ranked by their exact error.
 
 Source: Wang, Blocki, Li and Jha, "Locally differentially private protocols for frequency
-    estimation" (USENIX Security 2017), section 5, compares oracles by the variance of a value that
+    estimation" (USENIX Security 2017), compares oracles by the variance of a value that
     nobody holds; so does this module.
 Error: none; variances are those that the mechanisms state, not approximations for large domains.
 

@@ -1,7 +1,7 @@
 """Coins that belong to a user and a question: a pseudo-random function of her memo key.
 
 Source: memoization in RAPPOR (Erlingsson, Pihur and Korolova, CCS 2014) and in Ding, Kulkarni and
-    Yekhanin (NIPS 2017), section 3; a PRF instead of stored coins, so that 32 bytes say it all.
+    Yekhanin (NIPS 2017); a PRF instead of stored coins, so that 32 bytes say it all.
 Model: coins look uniform and independent to whoever does not know the key, even if she chooses the
     questions: distinct indices give distinct blocks, and two names with one block take 2^64 work.
 Leaks: nothing without the key; whoever holds it knows every coin and reads the true bits.

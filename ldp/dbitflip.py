@@ -1,6 +1,6 @@
 """dBitFlip: a user is asked about d of the k buckets, and answers each with a randomized bit.
 
-Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017), section 2.3.
+Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017).
 Model: epsilon-LDP for each value against anyone who sees any set of reports, with unbounded
     computing power given ideal coins; computational for the AES-CTR coins used by default.
 Leaks: the report itself, the buckets that were asked, which are drawn without a look at the value,

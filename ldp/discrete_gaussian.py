@@ -9,7 +9,7 @@ Leaks: the report, and that the user reported. The time of a draw depends a litt
 Error: none in the law. The mean of reports is unbiased, with a variance of at most sigma^2.
 Differs: the source draws one value at a time, a discrete Laplace proposal and coins of e^-x each.
     Here a table holds the law for sigma below 2^10. Above, a table of blocks proposes, a uniform
-    offset places x within its block, and one coin accepts, nineteen times in twenty or more.
+    offset places x within its block, and one coin accepts, at least 97 times in 100.
 """
 
 from dataclasses import dataclass
@@ -64,8 +64,8 @@ class DiscreteGaussian(IntegerNoise):
         """
         width = checked_sensitivity(sensitivity)
         variance = width**2 / (2 * positive_rational("rho", rho, 1 << 64))
-        root = isqrt(-(-variance.numerator << 2 * _SIGMA_BITS) // variance.denominator)
-        return cls(Fraction(root + 1, 1 << _SIGMA_BITS), width)
+        square = -(-(variance.numerator << 2 * _SIGMA_BITS) // variance.denominator)
+        return cls(Fraction(isqrt(square - 1) + 1, 1 << _SIGMA_BITS), width)
 
     @property
     def rho(self) -> float:

@@ -2,7 +2,7 @@
 
 Source: Kairouz, Bonawitz and Ramage, "Discrete distribution estimation under local privacy"
     (ICML 2016), "k-RR"; "direct encoding" in Wang, Blocki, Li and Jha, "Locally differentially
-    private protocols for frequency estimation" (USENIX Security 2017), section 4. For k = 2 it is
+    private protocols for frequency estimation" (USENIX Security 2017). For k = 2 it is
     Warner's randomized response (JASA 60, 1965), ``ldp.randomized_response``.
 Model: epsilon-LDP for each value against anyone who sees any set of reports, with unbounded
     computing power given ideal coins; computational for the AES-CTR coins used by default.

@@ -1,7 +1,7 @@
 """Local hashing: a value is hashed by a function of the user's own, and its bucket is randomized.
 
 Source: Wang, Blocki, Li and Jha, "Locally differentially private protocols for frequency
-    estimation" (USENIX Security 2017), section 4.4; OLH is g = e^epsilon + 1. The hash functions
+    estimation" (USENIX Security 2017); OLH is g = e^epsilon + 1. The hash functions
     are multiply-shift: Dietzfelbinger, "Universal hashing and k-wise independent random variables
     via integer arithmetic without primes" (STACS 1996), in the form of Thorup, "High speed hashing
     for integers and strings" (arXiv:1504.06804).

@@ -8,7 +8,7 @@ ratio, whatever the weights: floating point, which makes the weights, cannot cos
 accuracy.
 
 Source: randomized rounding as in Ding, Kulkarni and Yekhanin, "Collecting telemetry data
-    privately" (NIPS 2017), section 3.
+    privately" (NIPS 2017).
 Error: with u = 2^-53, the fraction (x - low) / (high - low) has a relative error of at most 3.1 u
     (no error for range [0, 1]); the probability of a step up is an exact multiple of 2^-62, less
     than 2^-62 below what it should be. So the mean of the point is off by less than 3.1 u of the

@@ -1,7 +1,7 @@
 """Answers that may be asked for again: the first one stays, and epsilon is spent once.
 
 Source: permanent randomized response of RAPPOR (Erlingsson, Pihur and Korolova, CCS 2014);
-    memoization in Ding, Kulkarni and Yekhanin (NIPS 2017), section 3.
+    memoization in Ding, Kulkarni and Yekhanin (NIPS 2017).
 Model: epsilon-LDP for each question against a collector who asks it any number of times, even if
     the true bit changes in between. The folder is trusted: who reads it reads the true bits.
 Leaks: beyond the report, when a question was first answered, and that the user is the same one.

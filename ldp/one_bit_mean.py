@@ -1,6 +1,6 @@
 """1BitMean: the mean of numbers in a known range, from one randomized bit of each user.
 
-Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017), section 2:
+Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017):
     the mechanism 1BitMean (``perturb``) and its estimator (``estimate``); the paper's m is
     high - low, for low = 0.
 Model: epsilon-LDP for each value against anyone who sees any set of reports, with unbounded

@@ -1,7 +1,7 @@
 """Binary randomized response: a bit told truthfully with a fixed probability, else flipped.
 
 Source: Warner, "Randomized response" (JASA 60, 1965); the form of Ding, Kulkarni and Yekhanin,
-    "Collecting telemetry data privately" (NIPS 2017), section 2, which PriRec (Chen et al., 2020)
+    "Collecting telemetry data privately" (NIPS 2017), which PriRec (Chen et al., 2020)
     uses as Eq. 5 (``perturb``) and Eq. 6 (``estimate_count``).
 Model: epsilon-LDP for each bit against anyone who sees any set of reports, with unbounded
     computing power given ideal coins; computational for the AES-CTR coins used by default.

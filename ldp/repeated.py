@@ -1,6 +1,6 @@
 """Means collected round after round: memoized 1BitMean answers for a grid, flipped afresh or not.
 
-Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017), section 3:
+Source: Ding, Kulkarni and Yekhanin, "Collecting telemetry data privately" (NIPS 2017):
     alpha-point rounding, permanent memoization and output perturbation with probability gamma.
 Model: the collector sees all reports of a user and knows that they are hers. Laws are those of
     ideal coins; computational for PRF coins (``ldp.coins``) and for the AES-CTR coins of the flips.

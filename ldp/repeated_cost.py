@@ -33,7 +33,7 @@ the other stays where it is. Their ratio is at least p^2 (a / b)^(T / 2), so no 
 that: a value that moves between two points is told, in the long run, from one that does not.
 
 Source: memoization with output perturbation of Ding, Kulkarni and Yekhanin, "Collecting telemetry
-    data privately" (NIPS 2017), section 3; T randomized responses as the worst composition:
+    data privately" (NIPS 2017); T randomized responses as the worst composition:
     Kairouz, Oh and Viswanath, "The composition theorem for differential privacy" (ICML 2015).
 Model: the collector knows which reports are one user's, and their rounds. Memoized bits are ideal.
 Error: none towards less. Ratios are exact rationals or decimals rounded to the safe side.

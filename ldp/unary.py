@@ -1,7 +1,7 @@
 """Unary encoding: a value as k bits, of which its own is set, each bit randomized by itself.
 
 Source: Wang, Blocki, Li and Jha, "Locally differentially private protocols for frequency
-    estimation" (USENIX Security 2017), section 4, "unary encoding": ``symmetric`` is their SUE, the
+    estimation" (USENIX Security 2017), "unary encoding": ``symmetric`` is their SUE, the
     basic RAPPOR of Erlingsson, Pihur and Korolova, "RAPPOR: randomized aggregatable
     privacy-preserving ordinal response" (CCS 2014); ``optimized`` is their OUE.
 Model: epsilon-LDP for each value against anyone who sees any set of reports, with unbounded

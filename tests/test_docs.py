@@ -1,6 +1,7 @@
 """The documentation runs: its Python examples, and the two small extensions that build it."""
 
 import importlib.util
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,3 +95,44 @@ def test_names_of_built_in_types_do_not_link_to_fields() -> None:
     extension("builtin_names").unlink(None, document)
     assert document.astext() == "bytes\n\nRing"
     assert list(document.findall(addnodes.pending_xref)) == [kept]
+
+
+def test_every_figure_stands_on_the_page_once() -> None:
+    page = (ROOT / "docs" / "choosing-a-mechanism.md").read_text()
+    named = re.findall(r"^```\{mechanism-figure\} (.*)$", page, re.MULTILINE)
+    assert sorted(named) == sorted(extension("mechanism_figures").FIGURES)
+
+
+@pytest.mark.parametrize("name", sorted(extension("mechanism_figures").FIGURES))
+def test_a_figure_is_drawn(name: str) -> None:
+    assert extension("mechanism_figures").FIGURES[name]().startswith("<svg")
+
+
+def test_the_series_of_the_figures_are_what_the_mechanisms_state() -> None:
+    """Spot checks by formulas of the sources, and what the page says in words."""
+    figures = extension("mechanism_figures")
+    users, odds = figures.USERS, math.e
+    lines = {one.label: one.y for one in figures.oracles([1.0], [2, 64], "error")}
+    direct = math.sqrt(62 + odds) / (odds - 1) / math.sqrt(users)
+    assert lines["k-ary RR"][1] == pytest.approx(direct, rel=1e-6)
+    unary = 2 * math.sqrt(odds) / (odds - 1) / math.sqrt(users)
+    assert lines["OUE"][0] == lines["OUE"][1] == pytest.approx(unary, rel=1e-6)
+    assert all(
+        lines["subset selection"][i] <= min(line[i] for line in lines.values()) * 1.000001
+        for i in (0, 1)
+    )
+    bits = {one.label: one.y for one in figures.oracles([1.0], [2, 64], "bits")}
+    assert bits["OUE"] == [2, 64]
+    assert bits["k-ary RR"] == [1, 6]
+    one_bit, piecewise, hybrid = (one.y for one in figures.means([0.5, 1.0, 1.6, 4.0]))
+    assert one_bit[1] == pytest.approx((odds + 1) / (odds - 1), rel=1e-6)
+    assert [a < b for a, b in zip(one_bit, piecewise, strict=True)] == [True, True, False, False]
+    assert all(h <= min(a, b) * 1.0001 for h, a, b in zip(hybrid, one_bit, piecewise, strict=True))
+    fresh, memo, flipped = (one.y for one in figures.repeated([1, 4, 8]))
+    assert fresh == [1, 4, 8]
+    assert memo == [1, 1, 1]
+    assert flipped[2] > 2 * flipped[1] - 0.5  # finite, not small
+    laplace, gaussian = (one.y for one in figures.vectors([1, 256]))
+    assert laplace == pytest.approx([math.sqrt(2), 256 * math.sqrt(2)], rel=1e-4)
+    assert gaussian[1] == pytest.approx(16 * gaussian[0])
+    assert gaussian[1] < laplace[1]

@@ -1,6 +1,7 @@
 """Confidence limits against sums of binomial probabilities, and the bound made of them."""
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp.audit_statistics import epsilon_bound, largest_bound, lower_limit, upper_limit
+from ldp.composition import MissingLibraryError
 from mpc.core.errors import ParameterError
 
 ROUNDING = Fraction(1, 10**13)
@@ -110,3 +112,10 @@ def test_other_arguments_are_refused(count: float, n: int, error: float) -> None
     for limit in (lower_limit, upper_limit):
         with pytest.raises(ParameterError):
             limit(count, n, error)
+
+
+def test_without_scipy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(MissingLibraryError, match="needs the package scipy") as error:
+        lower_limit(1, 2, 0.1)
+    assert "privrec[recsys]" in error.value.remedy

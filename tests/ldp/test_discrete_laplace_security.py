@@ -188,8 +188,9 @@ def test_the_truncated_twin_is_seen_by_its_law_and_by_no_sample() -> None:
 
             return islice(super().enclosures(bits), 88)
 
-    honest, twin = ExactTable(Quotients(Fraction(1), 0), signed=True), ExactTable(
-        Cut(Fraction(1), 0), signed=True
+    honest, twin = (
+        ExactTable(Quotients(Fraction(1), 0), signed=True),
+        ExactTable(Cut(Fraction(1), 0), signed=True),
     )
     ones = "1" * 640 + "0"
     assert abs(real(twin, ones)) == 44  # from a secret of 0 never 45: infinite loss
@@ -280,9 +281,7 @@ def has_the_moments(sampler: Sampler, scale: float, seed: bytes) -> bool:
     fourth = 2 * rho * (1 + 10 * rho + rho**2) / -(math.expm1(-1 / scale) ** 4) * -1
     mean_allowed = normal_half_width(math.sqrt(variance / n))
     square_allowed = normal_half_width(math.sqrt((fourth - variance**2) / n))
-    return bool(
-        abs(x.mean()) <= mean_allowed and abs(np.mean(x * x) - variance) <= square_allowed
-    )
+    return bool(abs(x.mean()) <= mean_allowed and abs(np.mean(x * x) - variance) <= square_allowed)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 20.0, 1000.0, 2.0**18])
