@@ -15,7 +15,7 @@ Differs: the source draws one value at a time, a discrete Laplace proposal and c
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import isqrt
+from math import inf, isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,26 +81,29 @@ class DiscreteGaussian(IntegerNoise):
 
         Use ``rho``, or ``epsilon_at`` with the delta that you accept.
         """
-        return float("inf")
+        return inf
 
     def epsilon_at(self, delta: float) -> float:
         """The least epsilon for which a report is (epsilon, delta)-LDP, rounded up.
 
-        delta: in (0, 1).  For sigma from 2^10 on it follows from rho, and is not the least.
+        delta: in (0, 1).  For sigma from 2^10 on, and for epsilons of a hundred or more, it may
+        follow from rho, and is not the least then.
         """
-        if self._has_table:
-            return shift_privacy.epsilon_at(self._law, self.sensitivity, delta)
-        return renyi.epsilon_of_rho(self._rho, delta)
+        implied = renyi.epsilon_of_rho(self._rho, delta)
+        if not self._has_table:
+            return implied
+        return min(implied, shift_privacy.epsilon_at(self._law, self.sensitivity, delta))
 
     def delta_at(self, epsilon: float) -> float:
         """The least delta for which a report is (epsilon, delta)-LDP, rounded up.
 
-        epsilon: finite, at least 0.  For sigma from 2^10 on it follows from rho, and is not the
-        least.
+        epsilon: finite, at least 0.  For sigma from 2^10 on, and for epsilons of a thousand or
+        more, it may follow from rho, and is not the least then.
         """
-        if self._has_table:
-            return shift_privacy.delta_at(self._law, self.sensitivity, epsilon)
-        return renyi.delta_of_rho(self._rho, epsilon)
+        implied = renyi.delta_of_rho(self._rho, epsilon)
+        if not self._has_table:
+            return implied
+        return min(implied, shift_privacy.delta_at(self._law, self.sensitivity, epsilon))
 
     @cached_property
     def variance(self) -> float:

@@ -12,6 +12,7 @@ Error: deltas are upper ends of enclosures, an epsilon the least double at which
     enough.
 """
 
+import math
 import struct
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -25,21 +26,25 @@ from ldp.renyi import checked_delta
 from ldp.rounding import round_up
 
 _BITS = 192
-_MOST_BITS = 4096
+_MOST_BITS = 1536
 _WIDTH_BITS = 40
 _DOUBLE_BITS = 1074  # the smallest double is 2^-1074
+_LARGEST = 2.0**1000
 
 
 def delta_at(law: SymmetricLaw, sensitivity: int, epsilon: float) -> float:
     """The least delta for inputs ``sensitivity`` apart, to a relative 2^-40, rounded up.
 
-    epsilon: finite, at least 0.  Values below 2^-4096 come as the smallest double.
+    epsilon: finite, at least 0.  From about 1000 on, with noise too small for any privacy, the
+    result may lie above the least.
     """
     exact = Fraction(checked_epsilon(epsilon, 0.0))
     bits = _BITS
     while True:
         low, high = _delta(_tails(law, bits), sensitivity, exact)
-        if high - low <= high >> _WIDTH_BITS or bits >= _MOST_BITS:
+        is_narrow = high - low <= high >> _WIDTH_BITS
+        is_tiny = high << _DOUBLE_BITS <= 1 << bits
+        if is_narrow or is_tiny or bits >= _MOST_BITS:
             return min(1.0, round_up(Fraction(high, 1 << bits)))
         bits *= 2
 
@@ -47,7 +52,8 @@ def delta_at(law: SymmetricLaw, sensitivity: int, epsilon: float) -> float:
 def epsilon_at(law: SymmetricLaw, sensitivity: int, delta: float) -> float:
     """The least epsilon for inputs ``sensitivity`` apart that holds with ``delta``, rounded up.
 
-    delta: in (0, 1).
+    delta: in (0, 1).  Infinity if the noise is so small that the least cannot be told at the
+    precision used; it is above a hundred then.
     """
     bound = checked_delta(delta)
     # So many bits that the enclosure of delta is narrower than delta by 2^-128.
@@ -59,10 +65,8 @@ def epsilon_at(law: SymmetricLaw, sensitivity: int, delta: float) -> float:
         return Fraction(high, 1 << bits) <= bound
 
     # Codes of positive doubles are in the order of the doubles.
-    return _double(bisect_left(range(_code(_LARGEST)), True, key=suffices))
-
-
-_LARGEST = 2.0**1000
+    found = bisect_left(range(_code(_LARGEST)), True, key=suffices)
+    return _double(found) if found < _code(_LARGEST) else math.inf
 
 
 def _code(x: float) -> int:
@@ -98,7 +102,7 @@ class _Tails:
         return self.upper[c] if c < len(self.upper) else (0, self.beyond)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _tails(law: SymmetricLaw, bits: int) -> _Tails:
     given = law.weights(bits)
     sum_low, sum_high = 0, given.tail

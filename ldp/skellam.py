@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import isqrt
+from math import inf, isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from ldp.exact_exp import Enclosure, RealNumber, positive_rational
 from ldp.exact_table import ExactTable, exact_table
 from ldp.integer_law import SymmetricLaw, Weights, geometric_tail
 from ldp.integer_noise import IntegerNoise, checked_sensitivity
+from ldp.renyi import epsilon_of_rdp
 from ldp.rounding import round_up
 from mpc.core.checks import integer
 from mpc.core.rng import Rng
@@ -115,7 +116,7 @@ class Skellam(IntegerNoise):
 
         Use ``rdp``, or ``epsilon_at`` with the delta that you accept.
         """
-        return float("inf")
+        return inf
 
     def rdp(self, alpha: int, *, l1: int | None = None, l2_squared: int | None = None) -> float:
         """The Renyi privacy loss of order ``alpha``, an upper bound (corollary 3.6), rounded up.
@@ -141,14 +142,19 @@ class Skellam(IntegerNoise):
     def epsilon_at(self, delta: float) -> float:
         """The least epsilon for which a report is (epsilon, delta)-LDP, rounded up.
 
-        delta: in (0, 1).
+        delta: in (0, 1).  Where it is a hundred or more it may follow from ``rdp``, and is not the
+        least then.
         """
-        return shift_privacy.epsilon_at(self._law, self.sensitivity, delta)
+        exact = shift_privacy.epsilon_at(self._law, self.sensitivity, delta)
+        if exact < inf:
+            return exact
+        orders = range(2, 20)
+        return min(epsilon_of_rdp(order, self.rdp(order), delta) for order in orders)
 
     def delta_at(self, epsilon: float) -> float:
         """The least delta for which a report is (epsilon, delta)-LDP, rounded up.
 
-        epsilon: finite, at least 0.
+        epsilon: finite, at least 0; from about 1000 on the result may lie above the least.
         """
         return shift_privacy.delta_at(self._law, self.sensitivity, epsilon)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -102,7 +102,6 @@ def boundaries(table: ExactTable, *, signed: bool = True) -> list[Interval]:
     lowest, highest = index(prefixes, np.zeros_like(prefixes)), index(prefixes, top)
     assert np.all(lowest <= highest)
     assert np.all(highest[:-1] <= lowest[1:])
-    found: list[Interval] = []
     # Boundaries within a prefix: the first word of each that gives the target or more.
     holder = np.repeat(prefixes, highest - lowest)
     steps = np.concatenate([np.arange(n) for n in highest - lowest]) if holder.size else holder
@@ -125,7 +124,7 @@ def boundaries(table: ExactTable, *, signed: bool = True) -> list[Interval]:
 def masses(found: Sequence[Interval]) -> list[Interval]:
     """Intervals around the probabilities of the outcomes 0, 1, ... in the table's order."""
     edges = [(Fraction(0), Fraction(0)), *found]
-    return [(b[0] - a[1], b[1] - a[0]) for a, b in zip(edges, edges[1:], strict=False)]
+    return [(b[0] - a[1], b[1] - a[0]) for a, b in pairwise(edges)]
 
 
 def exp(x: Fraction) -> Decimal:

@@ -32,6 +32,15 @@ def test_compose_does_not_drift() -> None:
     assert compose([2.0**53, 1.0, 1.0]) == 2.0**53 + 2
 
 
+def test_a_loss_between_two_doubles_is_not_rounded_down() -> None:
+    third = Fraction(1, 3)
+    budget = Budget(1.0)
+    budget.spend(third, releases=3)  # type: ignore[arg-type]
+    assert budget.remaining == 0.0
+    assert Fraction(compose([third])) > third  # type: ignore[list-item]
+    assert compose([1e308, 1e308]) == math.inf
+
+
 @pytest.mark.parametrize("bad", BAD_LOSSES)
 def test_losses_that_are_none_are_refused(bad: float) -> None:
     with pytest.raises(ParameterError, match="epsilon"):

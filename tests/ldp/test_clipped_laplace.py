@@ -232,5 +232,5 @@ def test_it_is_a_mechanism() -> None:
 
 @pytest.mark.parametrize(("coordinates", "rounds"), [(0, 1), (1, 0), (-1, 1), (1.0, 1), (1, True)])
 def test_other_counts_are_refused(coordinates: Any, rounds: Any) -> None:
-    with pytest.raises(ParameterError, match="coordinates|rounds"):
+    with pytest.raises(ParameterError, match=r"coordinates|rounds"):
         FEDGNN.vector_epsilon(coordinates, rounds)

@@ -37,7 +37,7 @@ class Coins(Rng):
 
 @given(
     st.lists(st.floats(allow_nan=False), min_size=1, max_size=50),
-    st.sampled_from([ClippedLaplace(0.1, 1), ClippedLaplace(3, 1, 0), ClippedLaplace(2**-20, 2**-20, 62)]),
+    st.sampled_from([FEDGNN, ClippedLaplace(3, 1, 0), ClippedLaplace(2**-20, 2**-20, 62)]),
     st.integers(0, 2**64 - 1),
 )  # fmt: skip
 def test_whatever_the_input_it_is_within_the_bound_before_noise(
@@ -144,7 +144,7 @@ def on_the_grid(values: Floats, step: float) -> bool:
 def float_laplace(x: Floats, rng: Rng) -> Floats:
     """O10's twin: inverse transform in doubles, as a textbook has it, scale 1."""
     uniform = (rng.words(x.shape, np.uint64) >> np.uint64(11)) * 2.0**-53 - 0.5
-    return x - np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
+    return np.asarray(x - np.sign(uniform) * np.log1p(-2 * np.abs(uniform)))
 
 
 ONE = ClippedLaplace(1, 1)

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise: parameters, its three privacy statements, results, refusals, the wire."""
+"""Discrete Gaussian noise: parameters, its privacy statements, results, refusals, the wire."""
 
 import math
 import pickle

@@ -110,7 +110,8 @@ def test_the_law_of_blocks_is_exact(sigma: Fraction) -> None:
 
 def proposal(blocks: _Blocks, t: int, offset: int, coin: int, more: int = 0) -> list[int]:
     """What the sampler makes of block t, an offset and a coin: nothing, or the one value."""
-    return blocks._proposals(1, Script(prefixes(blocks)[t], offset, coin, more)).tolist()
+    made = blocks._proposals(1, Script(prefixes(blocks)[t], offset, coin, more))
+    return [int(x) for x in made]
 
 
 @cache

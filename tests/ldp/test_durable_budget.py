@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldp.accounting import AbstractBudget, Budget, compose
-from ldp.durable_budget import DurableBudget
+from ldp.durable_budget import DurableBudget, _Record
 from ldp.randomized_response import RandomizedResponse
 from mpc.core.errors import BudgetError, ParameterError, StateError
 from tests.support.faults import append, flips, truncations
@@ -218,10 +218,12 @@ def test_another_budget_in_its_place_is_refused(path: Path) -> None:
 def test_every_damaged_file_is_refused(path: Path) -> None:
     budget = DurableBudget.create(path, 2.0)
     budget.spend(0.1)
+    good = path.read_bytes()
+    longer = [append(good), append(good, b"\n"), good.replace(b"total 2/1", b"total 4/2")]
+    damaged = [*truncations(good), *flips(good), *longer]
+    assert [bad for bad in damaged if _Record.from_bytes(bad) is not None] == []
     for file in (path, path.with_name("budget.mark")):
-        good = file.read_bytes()
-        longer = good.replace(b"total 2/1", b"total 4/2")
-        for bad in [*truncations(good), *flips(good), append(good), append(good, b"\n"), longer]:
+        for bad in [*damaged[::150], *longer]:
             file.write_bytes(bad)
             with pytest.raises(StateError, match="is damaged"):
                 budget.spend(0.1)

@@ -1,4 +1,4 @@
-"""Tables keep to their law at every depth: ties, unbounded tails, and what a cut tail would show."""
+"""Tables keep to their law at every depth: ties, unbounded tails, and what a cut tail shows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -2,11 +2,13 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from ldp.exact_exp import exp_enclosure
 from ldp.exp_coin import COIN_BITS, ExpCoin
@@ -71,7 +73,7 @@ def test_one_word_decides_nearly_all() -> None:
     """Among a million coins about one needs more bits: at most 30."""
 
     class Counting(Prg):
-        def fill(self, out: np.ndarray) -> None:  # type: ignore[type-arg]
+        def fill(self, out: NDArray[Any]) -> None:
             draws.append(out.size)
             super().fill(out)
 

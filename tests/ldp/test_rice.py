@@ -94,7 +94,7 @@ def test_other_bytes_are_refused(data: bytes, count: int, message: str) -> None:
 
 def test_what_cannot_be_packed_is_refused() -> None:
     with pytest.raises(ParameterError, match="int64"):
-        RiceCode(3).pack(np.zeros(3, dtype=np.int32))  # type: ignore[arg-type]
+        RiceCode(3).pack(np.zeros(3, dtype=np.int32))
     for value in (LIMIT + 1, -LIMIT - 1):
         with pytest.raises(ParameterError, match=r"2\^62"):
             RiceCode(3).pack(np.array([value]))

@@ -1,14 +1,16 @@
 """Directed rounding: enclosures that are right, and doubles on the stated side."""
 
 import math
+import sys
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp.rounding import exp_bounds, log_ratio_bounds, round_down, round_up, settle, shown
+from ldp.rounding import exact, exp_bounds, log_ratio_bounds, round_down, round_up, settle, shown
 
 
 @given(st.fractions())
@@ -21,6 +23,30 @@ def test_round_up_and_down_enclose_with_no_double_between(x: Fraction) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_double_is_its_own_rounding(x: float) -> None:
     assert round_up(Fraction(x)) == round_down(Fraction(x)) == x
+
+
+def test_beyond_all_doubles_up_is_infinity_and_down_the_largest() -> None:
+    largest = sys.float_info.max
+    assert round_up(Fraction(10**400)) == math.inf
+    assert round_down(Fraction(10**400)) == largest
+    assert round_up(Fraction(-(10**400))) == -largest
+    assert round_down(Fraction(-(10**400))) == -math.inf
+    assert round_up(Fraction(largest) + Fraction(1, 10**9)) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("x", "value"),
+    [
+        (0.1, Fraction(0.1)),
+        (np.float32(0.1), Fraction(float(np.float32(0.1)))),
+        (np.int64(2**62), Fraction(2**62)),
+        (Fraction(1, 3), Fraction(1, 3)),
+        (7, Fraction(7)),
+    ],
+)
+def test_a_number_of_any_type_is_taken_as_it_is(x: float, value: Fraction) -> None:
+    assert exact(x) == value
+    assert type(exact(x).numerator) is int  # numpy's integers would overflow
 
 
 @given(st.floats(2.0**-60, 45), st.integers(5, 60))

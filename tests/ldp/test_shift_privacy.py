@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -51,10 +52,9 @@ def gaussian_sum(sigma: Fraction, k: int, epsilon: float) -> float:
     with digits(150):
         reach = int(25 * sigma) + k + 2
         weights = {x: exp(-Fraction(x * x) / (2 * sigma**2)) for x in range(-reach, reach + 1)}
-        total = sum(weights.values())
-        ratio = exp(Fraction(epsilon))
-        gap = sum(max(weights[x] - ratio * weights.get(x + k, 0), 0) for x in weights)
-        return float(gap / total)
+        ratio, zero = exp(Fraction(epsilon)), Decimal(0)
+        gaps = [max(weights[x] - ratio * weights.get(x + k, zero), zero) for x in weights]
+        return float(sum(gaps, zero) / sum(weights.values(), zero))
 
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(10)])

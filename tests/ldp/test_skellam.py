@@ -142,4 +142,3 @@ def test_a_mechanism_that_has_drawn_can_be_pickled() -> None:
 def test_it_is_a_mechanism() -> None:
     mechanism: Mechanism = Skellam(1)
     assert mechanism.unit == "value"
-    assert mechanism.variance == 1.0

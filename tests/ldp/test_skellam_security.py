@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def test_the_tail_reaches_as_far_as_coins_of_one_go() -> None:
 def test_the_ratio_of_neighbours_has_no_bound() -> None:
     law = walked(Fraction(16))
     ratios = [law[2 * x][0] / law[2 * x + 2][1] for x in range(25)]
-    assert all(a < b for a, b in zip(ratios, ratios[1:], strict=False))  # log-concave
+    assert all(a < b for a, b in pairwise(ratios))  # log-concave
     assert ratios[24] > 2 * ratios[4]
 
 
