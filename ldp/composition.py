@@ -130,7 +130,7 @@ def compose_releases(
             f"methods must be some of {', '.join(METHODS)}, got {', '.join(chosen) or 'none'}"
         )
     counts = _counted(releases)
-    open_ended = any(loss.epsilon == loss.rho == math.inf for loss in counts)
+    open_ended = PureLoss(math.inf) in counts
     bounds = []
     for method in chosen:
         epsilon = math.inf if open_ended else _EPSILON[method](counts, delta)

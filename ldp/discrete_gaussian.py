@@ -89,16 +89,16 @@ class DiscreteGaussian(IntegerNoise):
         delta: in (0, 1).  For sigma from 2^10 on, and for epsilons of a hundred or more, it may
         follow from rho, and is not the least then.
         """
-        implied = renyi.epsilon_of_rho(self._rho, delta)
-        if not self._has_table:
-            return implied
-        return min(implied, shift_privacy.epsilon_at(self._law, self.sensitivity, delta))
+        exact = inf
+        if self._has_table:
+            exact = shift_privacy.epsilon_at(self._law, self.sensitivity, delta)
+        return exact if exact < inf else renyi.epsilon_of_rho(self._rho, delta)
 
     def delta_at(self, epsilon: float) -> float:
         """The least delta for which a report is (epsilon, delta)-LDP, rounded up.
 
-        epsilon: finite, at least 0.  For sigma from 2^10 on, and for epsilons of a thousand or
-        more, it may follow from rho, and is not the least then.
+        epsilon: finite, at least 0.  For sigma from 2^10 on, and for epsilons of 500 or
+        more, it may follow from rho, and is not the least then; nor need one below 2^-256 be.
         """
         implied = renyi.delta_of_rho(self._rho, epsilon)
         if not self._has_table:

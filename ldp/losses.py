@@ -6,6 +6,7 @@ Source: dominating pairs and their composition, adaptive too: Zhu, Dong and Wang
     differential privacy" (ICML 2015); pure losses in zCDP: Bun and Steinke, "Concentrated
     differential privacy" (TCC 2016), proposition 1.4; the discrete Gaussian in zCDP: Canonne,
     Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS 2020), theorem 4.
+    That a shift by the whole sensitivity is the worst for log-concave noise: ``ldp.shift_privacy``.
 Model: the losses are those of ideal coins, about one unit of one user's data; two inputs of an
     additive mechanism lie at most ``sensitivity`` apart.
 Error: none towards less. Losses and masses are doubles that are never below the exact ones, and
@@ -28,6 +29,7 @@ from ldp.k_ary import KaryRandomizedResponse
 from ldp.mechanism import Mechanism, checked_epsilon
 from ldp.randomized_response import RandomizedResponse
 from ldp.rounding import exact, round_up
+from ldp.skellam import Skellam, SkellamLaw
 from ldp.thresholds import loss as log_ratio
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
@@ -45,6 +47,9 @@ _MOST_LAPLACE, _MOST_GAUSSIAN = 1 << 16, 1 << 21
 # sum beyond a point is at most their integral from there, and all of them together are at least
 # sigma sqrt(2 pi) (Poisson summation). So its tail is at most the normal one, 1.8e-33.
 _TAIL, _TAIL_SIGMAS = 1e-32, 12
+
+# What is left out of a Skellam law weighs below 2^-110, about 1e-33.
+_SKELLAM_BITS = 110
 
 # Far outside of any use, and wide enough that no double below overflows.
 _WIDEST = 2.0**64
@@ -240,6 +245,55 @@ class GaussianLoss:
         return Pair(_raised(losses), masses, infinite=_TAIL)
 
 
+@dataclass(frozen=True)
+class SkellamLoss:
+    """Skellam noise: the difference of two Poisson variables of mean variance / 2 each.
+
+    variance: in (0, 2^20].  sensitivity: in [1, 2^53], in steps of the integer grid.
+    """
+
+    variance: float | Fraction
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        noise = Skellam(self.variance, self.sensitivity)  # which knows the domain
+        object.__setattr__(self, "variance", noise.exact_variance)
+        object.__setattr__(self, "sensitivity", noise.sensitivity)
+
+    @property
+    def epsilon(self) -> float:
+        """Infinity: the loss grows without end into the tail."""
+        return math.inf
+
+    @property
+    def rho(self) -> float:
+        """Infinity: no bound in zCDP is used here; see ``renyi``."""
+        return math.inf
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bounds of the divergences at ``orders`` above 1, by ``Skellam.rdp``.
+
+        Divergences grow with the order, so that the next integer's serves a broken one.
+        """
+        noise = Skellam(self.variance, self.sensitivity)
+        return np.array([noise.rdp(max(2, math.ceil(order))) for order in orders])
+
+    def pair(self) -> Pair:
+        """The noise around 0 and around ``sensitivity``."""
+        known = SkellamLaw(Fraction(self.variance)).weights(_SKELLAM_BITS)
+        low, high = np.array(known.low, np.float64), np.array(known.high, np.float64)
+        reach, width = low.size - 1, self.sensitivity
+        # Where the other law's weight is not known, the loss counts as infinite.
+        x = np.arange(max(width - reach, -reach), reach + 1)
+        losses = np.log(high[np.abs(x)] / low[np.abs(x - width)])
+        total = low[0] + 2 * float(np.sum(low[1:]))  # the tails left out: no larger than the true
+        masses = high[np.abs(x)] * (SLACK / total)
+        unknown = np.arange(-reach, min(width - reach, reach + 1))
+        far = float(np.sum(high[np.abs(unknown)])) + 2 * float(known.tail)
+        # Logarithms of rounded quotients, themselves at most a hundred or so.
+        return Pair(_raised(losses) + 2.0**-48, masses, infinite=far * (SLACK / total))
+
+
 def loss_of(mechanism: Mechanism) -> Loss:
     """The tightest loss known here for a mechanism; for those that it does not know, epsilon."""
     if isinstance(mechanism, RandomizedResponse):
@@ -250,6 +304,8 @@ def loss_of(mechanism: Mechanism) -> Loss:
         return LaplaceLoss(mechanism.scale, mechanism.sensitivity)
     if isinstance(mechanism, DiscreteGaussian):
         return GaussianLoss(mechanism.sigma, mechanism.sensitivity)
+    if isinstance(mechanism, Skellam):
+        return SkellamLoss(mechanism.exact_variance, mechanism.sensitivity)
     return PureLoss(mechanism.epsilon)
 
 

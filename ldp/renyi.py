@@ -21,29 +21,38 @@ from ldp.rounding import round_up
 from mpc.core.errors import ParameterError
 
 _MAX_LOSS = 1 << 128
+"""Losses beyond it are taken for no privacy at all."""
+
+_ANY_LOSS = 1 << 8192
 _DELTA_BITS = 1200  # the smallest double is 2^-1074
 
 
 def epsilon_of_rdp(alpha: RealNumber, loss: RealNumber, delta: float) -> float:
     """An epsilon for which (alpha, loss)-RDP is (epsilon, delta)-DP, rounded up.
 
-    alpha: above 1.  loss: positive, in nats.  delta: in (0, 1).
+    alpha: above 1.  loss: positive, in nats.  delta: in (0, 1).  Infinity for losses above 2^128.
     """
     order = _checked_order(alpha)
+    exact = positive_rational("loss", loss, _ANY_LOSS)
     log_delta = log_bounds(checked_delta(delta))
     log_order = log_bounds(order)
     kept = log_bounds((order - 1) / order)
+    if exact > _MAX_LOSS:
+        return math.inf
     rest = (log_delta[0] + log_order[0]) / (order - 1)
-    return max(0.0, round_up(positive_rational("loss", loss, _MAX_LOSS) + kept[1] - rest))
+    return max(0.0, round_up(exact + kept[1] - rest))
 
 
 def epsilon_of_rho(rho: RealNumber, delta: float) -> float:
     """An epsilon for which rho-zCDP is (epsilon, delta)-DP, rounded up.
 
-    rho: positive, in nats.  delta: in (0, 1).  It is about rho + 2 sqrt(rho ln(1 / delta)).
+    rho: positive, in nats.  delta: in (0, 1).  It is about rho + 2 sqrt(rho ln(1 / delta));
+    infinity for losses above 2^128.
     """
-    loss = positive_rational("rho", rho, _MAX_LOSS)
+    loss = positive_rational("rho", rho, _ANY_LOSS)
     log_delta = math.log(checked_delta(delta))
+    if loss > _MAX_LOSS:
+        return math.inf
     # The derivative of epsilon by alpha has the sign of this.
     excess = _root(lambda a: a * a * float(loss) + log_delta + math.log1p(a))
     return epsilon_of_rdp(1 + excess, (1 + excess) * loss, delta)
@@ -54,8 +63,10 @@ def delta_of_rho(rho: RealNumber, epsilon: float) -> float:
 
     rho: positive, in nats.  epsilon: finite, at least 0.
     """
-    loss = positive_rational("rho", rho, _MAX_LOSS)
+    loss = positive_rational("rho", rho, _ANY_LOSS)
     target = checked_epsilon(epsilon, 0.0)
+    if loss > _MAX_LOSS:
+        return 1.0
     # The derivative of ln(delta) by alpha.
     excess = _root(lambda a: (2 * a + 1) * float(loss) - target - math.log1p(1 / a))
     order = 1 + excess

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.losses import SLACK, Loss, Pair
+from ldp.losses import SLACK, Loss, Pair, SkellamLoss
 
 ORDERS = 1 + 2.0 ** (np.arange(-85, 321) / 16)
 """From 1.025 to a million: small orders serve large losses, and large ones small losses."""
@@ -26,6 +26,8 @@ def renyi_curve(loss: Loss, pair: Pair | None) -> NDArray[np.float64]:
     above = ORDERS - 1
     with np.errstate(over="ignore"):  # infinity is a bound
         bounds = [ORDERS * loss.rho * SLACK, np.full(ORDERS.size, loss.epsilon)]
+    if isinstance(loss, SkellamLoss):
+        bounds.append(loss.renyi(ORDERS))
     if pair is not None and not pair.infinite:
         logs = np.array([_log_moment(pair, order) for order in above])
         bounds.append(logs / above)

@@ -26,24 +26,24 @@ from ldp.renyi import checked_delta
 from ldp.rounding import round_up
 
 _BITS = 192
-_MOST_BITS = 1536
+_MOST_BITS = 768
 _WIDTH_BITS = 40
-_DOUBLE_BITS = 1074  # the smallest double is 2^-1074
+_TINY_BITS = 256
 _LARGEST = 2.0**1000
 
 
 def delta_at(law: SymmetricLaw, sensitivity: int, epsilon: float) -> float:
     """The least delta for inputs ``sensitivity`` apart, to a relative 2^-40, rounded up.
 
-    epsilon: finite, at least 0.  From about 1000 on, with noise too small for any privacy, the
-    result may lie above the least.
+    epsilon: finite, at least 0.  A result below 2^-256 may lie above the least delta; so may one
+    for an epsilon of 500 or more, which only noise too small for any privacy asks for.
     """
     exact = Fraction(checked_epsilon(epsilon, 0.0))
     bits = _BITS
     while True:
         low, high = _delta(_tails(law, bits), sensitivity, exact)
         is_narrow = high - low <= high >> _WIDTH_BITS
-        is_tiny = high << _DOUBLE_BITS <= 1 << bits
+        is_tiny = high << _TINY_BITS <= 1 << bits
         if is_narrow or is_tiny or bits >= _MOST_BITS:
             return min(1.0, round_up(Fraction(high, 1 << bits)))
         bits *= 2

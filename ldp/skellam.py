@@ -154,7 +154,8 @@ class Skellam(IntegerNoise):
     def delta_at(self, epsilon: float) -> float:
         """The least delta for which a report is (epsilon, delta)-LDP, rounded up.
 
-        epsilon: finite, at least 0; from about 1000 on the result may lie above the least.
+        epsilon: finite, at least 0; from 500 on the result may lie above the least, and so may one
+        below 2^-256.
         """
         return shift_privacy.delta_at(self._law, self.sensitivity, epsilon)
 

@@ -22,11 +22,19 @@ from ldp.composition import (
     shown_bound,
 )
 from ldp.discrete_gaussian import DiscreteGaussian
-from ldp.losses import GaussianLoss, LaplaceLoss, Loss, PureLoss, ResponseLoss, ZcdpLoss
+from ldp.losses import (
+    GaussianLoss,
+    LaplaceLoss,
+    Loss,
+    PureLoss,
+    ResponseLoss,
+    SkellamLoss,
+    ZcdpLoss,
+)
 from ldp.randomized_response import RandomizedResponse
 from mpc.core.errors import ParameterError, ToolkitError
 from mpc.core.rng import ONE
-from tests.support.composed import Law, epsilon_of, gaussian, laplace, response, together
+from tests.support.composed import Law, epsilon_of, gaussian, laplace, response, skellam, together
 
 DELTA = 1e-6
 
@@ -44,6 +52,7 @@ def kary(k: int, odds: int) -> tuple[ResponseLoss, Law]:
 
 QUARTER, QUARTER_LAW = kary(5, 4)
 NOISE, NOISE_LAW = LaplaceLoss(2.0, 3), laplace(2.0, 3)
+SHARED, SHARED_LAW = SkellamLoss(6.0), skellam(6.0, 1, 60)
 NORMAL, NORMAL_LAW = GaussianLoss(2.0), gaussian(2.0, 1, 45)
 PURE = {epsilon: (PureLoss(epsilon), response(epsilon)) for epsilon in (0.01, 0.1, 0.5, 1.0, 3.0)}
 
@@ -57,6 +66,7 @@ CASES: dict[str, Case] = {
     "k-ary": [((QUARTER, QUARTER_LAW), 6)],
     "discrete Laplace": [((NOISE, NOISE_LAW), 4)],
     "discrete Gaussian": [((NORMAL, NORMAL_LAW), 2)],
+    "Skellam": [((SHARED, SHARED_LAW), 2)],
     "mixed": [((QUARTER, QUARTER_LAW), 2), ((NOISE, NOISE_LAW), 2), (PURE[0.5], 2)],
 }
 

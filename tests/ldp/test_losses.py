@@ -19,6 +19,7 @@ from ldp.losses import (
     Pair,
     PureLoss,
     ResponseLoss,
+    SkellamLoss,
     ZcdpLoss,
     loss_of,
 )
@@ -28,7 +29,7 @@ from ldp.renyi_curves import ORDERS, renyi_curve
 from ldp.unary import UnaryEncoding
 from mpc.core.errors import ParameterError
 from mpc.core.rng import ONE
-from tests.support.composed import CONTEXT, Law, delta_of, gaussian, laplace, response
+from tests.support.composed import CONTEXT, Law, delta_of, gaussian, laplace, response, skellam
 
 EPSILONS = [0.0, 1e-9, 0.01, 0.3, 1.0, 2.5, 7.0, 30.0]
 
@@ -38,6 +39,7 @@ EXACT: list[tuple[Loss, Law]] = [
     *[(loss, response(loss.epsilon, loss.k)) for loss in (ResponseLoss(7, ONE // 2),)],
     *[(LaplaceLoss(scale, s), laplace(scale, s)) for scale, s in [(0.5, 1), (2.0, 5), (1e3, 3)]],
     *[(GaussianLoss(sigma, s), gaussian(sigma, s, 80)) for sigma, s in [(0.7, 1), (5.0, 4)]],
+    *[(SkellamLoss(v, s), skellam(v, s, 90)) for v, s in [(0.5, 1), (25.0, 4), (4.0, 30)]],
 ]
 
 NAMES = [repr(loss) for loss, _ in EXACT]

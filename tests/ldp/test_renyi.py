@@ -55,6 +55,9 @@ def test_ends() -> None:
     assert epsilon_of_rho(1e-300, 1e-5) == 0.0
     assert delta_of_rho(2.0**100, 1.0) == 1.0
     assert delta_of_rho(1e-3, 1e6) == 5e-324
+    assert epsilon_of_rho(2**200, 1e-5) == math.inf
+    assert epsilon_of_rdp(2, 2**200, 1e-5) == math.inf
+    assert delta_of_rho(2**200, 1e-5) == 1.0
     assert math.isfinite(epsilon_of_rho(2.0**100, 1e-300))
     assert epsilon_of_rdp(2, 1, 0.5) > 0
 

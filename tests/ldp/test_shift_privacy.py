@@ -14,7 +14,7 @@ from ldp.discrete_gaussian import DiscreteGaussian
 from ldp.gaussian_law import GaussianLaw
 from ldp.integer_law import SymmetricLaw, Weights
 from ldp.shift_privacy import delta_at, epsilon_at
-from ldp.skellam import SkellamLaw
+from ldp.skellam import Skellam, SkellamLaw
 from mpc.core.errors import ParameterError
 from tests.ldp.table_walk import digits, exp
 
@@ -69,7 +69,7 @@ def test_delta_of_the_discrete_gaussian(sigma: Fraction, k: int, epsilon: float)
 
 
 @pytest.mark.parametrize("law", [GaussianLaw(Fraction(1, 32)), SkellamLaw(Fraction(9, 2))])
-@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-6, 1e-12, 1e-40, 1e-300])
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-6, 1e-12, 1e-40, 1e-70])
 def test_epsilon_is_the_least_that_keeps_to_delta(law: SymmetricLaw, delta: float) -> None:
     for k in (1, 2, 10):
         epsilon = epsilon_at(law, k, delta)
@@ -97,10 +97,21 @@ def test_epsilon_zero_costs_the_total_variation() -> None:
     assert epsilon_at(law, 1, variation * (1 - 1e-9)) > 0.0
 
 
-def test_a_tiny_delta_is_a_double_above_it() -> None:
+def test_tiny_deltas() -> None:
     law = GaussianLaw(Fraction(1, 2))
-    assert delta_at(law, 1, 1e6) == 5e-324
-    assert epsilon_at(law, 1, 5e-324) < 50
+    assert 0 < delta_at(law, 1, 1e6) <= 2.0**-256
+    assert 37 < epsilon_at(law, 1, 1e-300) < epsilon_at(law, 1, 5e-324) < 50
+
+
+def test_noise_too_small_for_privacy_is_not_called_private() -> None:
+    """Where the precision ends the answer is a bound, or none at all, and never below the truth."""
+    for mechanism in (DiscreteGaussian(0.001), DiscreteGaussian(1, 1000)):
+        assert mechanism.epsilon_at(1e-6) > 499_000  # the loss at 0: sensitivity^2 / (2 sigma^2)
+        assert mechanism.delta_at(1000.0) == 1.0
+    assert DiscreteGaussian(1e-200).epsilon_at(1e-6) == math.inf
+    assert DiscreteGaussian(1e-200).delta_at(1e6) == 1.0
+    assert epsilon_at(SkellamLaw(Fraction(1)), 1000, 1e-6) == math.inf
+    assert 5000 < Skellam(1, 1000).epsilon_at(1e-6) < math.inf
 
 
 @pytest.mark.parametrize("delta", [0, 1, 1.0, -1e-9, math.nan, math.inf, "1", True])

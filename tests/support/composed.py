@@ -1,6 +1,7 @@
 """The exact privacy of composed mechanisms, by listing every combination of their outcomes."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
@@ -39,6 +40,28 @@ def gaussian(sigma: float, sensitivity: int, reach: int) -> Law:
         zero = Decimal(0)
         both = [(weights.get(x, zero), weights.get(x - sensitivity, zero)) for x in ends]
         return [(p / total, q / total) for p, q in both]
+
+
+def skellam(variance: float, sensitivity: int, reach: int) -> Law:
+    """Skellam noise on [-reach, reach] around 0, and around ``sensitivity``.
+
+    Each weight is the sum over all pairs of Poisson counts that far apart, by its power series.
+    """
+    with localcontext(CONTEXT):
+        half, zero = Decimal(variance) / 2, Decimal(0)
+        weights: dict[int, Decimal] = {}
+        for x in range(reach + 1):
+            term = half**x / math.factorial(x)
+            total, k = zero, 0
+            while term > total * Decimal("1e-75"):
+                total += term
+                k += 1
+                term *= half * half / (k * (k + x))
+            weights[x] = weights[-x] = total
+        whole = sum(weights.values())
+        ends = range(-reach, reach + sensitivity + 1)
+        both = [(weights.get(x, zero), weights.get(x - sensitivity, zero)) for x in ends]
+        return [(p / whole, q / whole) for p, q in both]
 
 
 def together(laws: Sequence[Law]) -> Law:
