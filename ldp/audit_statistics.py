@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldp.composition import MissingLibraryError
-from mpc.core.errors import ParameterError
+from mpc.core.errors import MissingLibraryError, ParameterError
 
 Floats = NDArray[np.float64]
 

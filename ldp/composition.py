@@ -28,7 +28,7 @@ from ldp.renyi import epsilon_of_rho
 from ldp.renyi_curves import ORDERS, renyi_curve
 from ldp.rounding import exact, round_down, round_up, shown
 from mpc.core.checks import integer
-from mpc.core.errors import ParameterError, ToolkitError
+from mpc.core.errors import MissingLibraryError, ParameterError
 
 METHODS = ("basic", "advanced", "zcdp", "rdp", "pld")
 """The methods by name; the last two need dp-accounting, which the extra ``recsys`` installs."""
@@ -43,10 +43,6 @@ _MOST_CONVOLVED = 1 << 20
 
 # A release that loses more is as good as open, and its powers would leave the range of doubles.
 _LARGEST_LOSS, _LARGEST_RHO = 2.0**40, 2.0**80
-
-
-class MissingLibraryError(ToolkitError, ImportError):
-    """A method needs a library that only an extra installs."""
 
 
 @dataclass(frozen=True)

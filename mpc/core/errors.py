@@ -8,6 +8,7 @@
         PeerError                        the other side broke the protocol's rules
         AbortError                       too few parties are left, or the result has no meaning
       BudgetError                        the privacy budget would be exceeded
+      MissingLibraryError (also ImportError)  only an extra installs what this call needs
 
 Messages name the argument, its value and the allowed range, never a secret.
 """
@@ -69,3 +70,7 @@ class AbortError(ProtocolError):
 
 class BudgetError(ToolkitError):
     """A query would spend more privacy budget than is left."""
+
+
+class MissingLibraryError(ToolkitError, ImportError):
+    """This call needs a library that only an extra of the distribution installs."""

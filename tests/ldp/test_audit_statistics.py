@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp.audit_statistics import epsilon_bound, largest_bound, lower_limit, upper_limit
-from ldp.composition import MissingLibraryError
-from mpc.core.errors import ParameterError
+from mpc.core.errors import MissingLibraryError, ParameterError
 
 ROUNDING = Fraction(1, 10**13)
 """Relative to a limit: scipy's error, and that of a limit as a double."""

@@ -15,7 +15,6 @@ from ldp.composition import (
     METHODS,
     Bound,
     Composition,
-    MissingLibraryError,
     Release,
     best_bound,
     compose_releases,
@@ -32,7 +31,7 @@ from ldp.losses import (
     ZcdpLoss,
 )
 from ldp.randomized_response import RandomizedResponse
-from mpc.core.errors import ParameterError, ToolkitError
+from mpc.core.errors import MissingLibraryError, ParameterError, ToolkitError
 from mpc.core.rng import ONE
 from tests.support.composed import Law, epsilon_of, gaussian, laplace, response, skellam, together
 

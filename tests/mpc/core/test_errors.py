@@ -8,6 +8,7 @@ import pytest
 from mpc.core.errors import (
     AbortError,
     BudgetError,
+    MissingLibraryError,
     ParameterError,
     PeerError,
     ProtocolError,
@@ -25,6 +26,7 @@ EXAMPLES = [
     PeerError("sent two different keys", party=7, remedy="drop it"),
     AbortError("2 of 3 needed"),
     BudgetError("epsilon 1 asked, 0 left"),
+    MissingLibraryError("pld needs a library", remedy="install the extra"),
 ]
 
 
@@ -38,12 +40,14 @@ EXAMPLES = [
         (PeerError, {ToolkitError, ProtocolError}),
         (AbortError, {ToolkitError, ProtocolError}),
         (BudgetError, {ToolkitError}),
+        (MissingLibraryError, {ToolkitError, ImportError}),
     ],
 )
 def test_each_error_is_caught_by_its_parents_and_by_nothing_else(
     kind: type[ToolkitError], parents: set[type[Exception]]
 ) -> None:
-    others = {type(example) for example in EXAMPLES} | {ValueError, TypeError, RuntimeError}
+    others = {type(example) for example in EXAMPLES} | {ValueError, TypeError, ImportError}
+
     assert {other for other in others if issubclass(kind, other)} == parents | {kind}
 
 
