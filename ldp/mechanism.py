@@ -123,7 +123,7 @@ class Mechanism(Protocol):
 
     @property
     def report_bits(self) -> int:
-        """Bits that one report takes on the wire."""
+        """Bits that one report takes on the wire; a bound of their mean where reports vary."""
 
     def perturb(self, x: NDArray[Any], *, rng: Rng = SYSTEM_RNG) -> NDArray[Any]:
         """Randomize each unit of ``x`` independently, with fresh coins."""
@@ -132,7 +132,7 @@ class Mechanism(Protocol):
         """The mechanism's own statistic over axis 0 of ``reports``, unbiased."""
 
     def pack(self, reports: NDArray[Any]) -> bytes:
-        """Reports as bytes: ceil(reports * report_bits / 8) of them."""
+        """Reports as bytes: ceil(reports * report_bits / 8), or about that where widths vary."""
 
     def unpack(self, data: bytes, shape: Shape) -> NDArray[Any]:
         """Inverse of ``pack``; WireError for bytes that are not the encoding of such reports."""

@@ -136,16 +136,21 @@ def _delta(tails: _Tails, k: int, epsilon: Fraction) -> Enclosure:
     def falls(c: int) -> bool:
         return fall_low * tails.p(c)[0] > tails.p(c + k)[1] * one
 
+    def term(c: int) -> Enclosure:
+        low, high = tails.above(c)
+        shifted_low, shifted_high = tails.above(c + k)
+        least = low + -shifted_high * one // fall_low if fall_low else 0
+        return least, high - shifted_low * one // fall_high
+
+    if first < -last - 1:  # the shift carries all the weight that is listed beyond itself
+        return max(0, term(first)[0]), one
     # The terms rise up to the best c and fall from there on; between the last that certainly rises
     # and the first that certainly falls all are tried.
     c = bisect_left(range(first, last + 1), True, key=lambda x: not rises(x)) + first - 1
     best_low, best_high = 0, tails.beyond  # no term beyond the last is above T
     while True:
-        low, high = tails.above(c)
-        shifted_low, shifted_high = tails.above(c + k)
-        if fall_low:
-            best_low = max(best_low, low + (-shifted_high * one) // fall_low)
-        best_high = max(best_high, high - shifted_low * one // fall_high)
+        low, high = term(c)
+        best_low, best_high = max(best_low, low), max(best_high, high)
         c += 1
         if c > last or falls(c):
             return best_low, best_high

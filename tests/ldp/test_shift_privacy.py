@@ -64,7 +64,7 @@ def test_delta_of_the_discrete_gaussian(sigma: Fraction, k: int, epsilon: float)
     law = GaussianLaw(1 / (2 * sigma**2))
     exact = gaussian_sum(sigma, k, epsilon)
     found = delta_at(law, k, epsilon)
-    assert found == pytest.approx(exact, rel=1e-11, abs=1e-130)
+    assert found == pytest.approx(exact, rel=1e-11, abs=2.0**-256)
     assert found >= exact * (1 - 1e-15) - 1e-130
 
 
@@ -108,6 +108,7 @@ def test_noise_too_small_for_privacy_is_not_called_private() -> None:
     for mechanism in (DiscreteGaussian(0.001), DiscreteGaussian(1, 1000)):
         assert mechanism.epsilon_at(1e-6) > 499_000  # the loss at 0: sensitivity^2 / (2 sigma^2)
         assert mechanism.delta_at(1000.0) == 1.0
+    assert DiscreteGaussian(1, 2**53).delta_at(1000.0) == 1.0
     assert DiscreteGaussian(1e-200).epsilon_at(1e-6) == math.inf
     assert DiscreteGaussian(1e-200).delta_at(1e6) == 1.0
     assert epsilon_at(SkellamLaw(Fraction(1)), 1000, 1e-6) == math.inf
