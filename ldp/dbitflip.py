@@ -67,7 +67,8 @@ class DBitFlip:
     def from_epsilon(cls, k: int, epsilon: float, d: int) -> "DBitFlip":
         """The most truthful coin whose privacy loss is at most ``epsilon``, in nats.
 
-        epsilon: finite, at least 2^-60.  d: a report has d bits, and the variance falls as 1 / d.
+        epsilon: finite, at least 2^-60.  d: a report has d bits; from
+        d = 2 on the variance falls as 1 / d, and a single bit may spend all of epsilon.
         Raises ParameterError for anything else.
         """
         k = integer("k", k, 2, MAX_VALUES)

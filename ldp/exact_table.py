@@ -9,7 +9,7 @@ Source: inversion with lazily drawn digits, Knuth and Yao, "The complexity of no
     number generation" (1976); Devroye, "Non-Uniform Random Variate Generation" (1986), III.2, with
     the guide tables of Chen and Asau (1974) for the first digits.
 Model: given uniform bytes, the outcomes are independent and follow the law exactly.
-Leaks: the time of a draw depends on its outcome: one in some hundred takes longer.
+Leaks: the time of a draw depends on its outcome: one in ten to one in thousands takes longer.
 Error: none. No probability is rounded, and no tail is cut off.
 """
 

@@ -6,7 +6,7 @@ Source: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin and Yu, "Collecting and analyzin
 Model: epsilon-LDP for each value against anyone who sees any set of reports, with unbounded
     computing power given ideal coins; computational for the AES-CTR coins used by default.
 Leaks: the report itself, and that the user reported; the public range and grid.
-Error: unbiased up to 2^-51 of the range (``ldp.mean``). Probabilities are exact multiples of 2^-64
+Error: unbiased up to 2^-50 of the range (``ldp.mean``). Probabilities are exact multiples of 2^-64
     and of 1 / steps and 1 / window, on the safe side of the requested epsilon. The variance is the
     paper's, t^2 / (e^(epsilon/2) - 1) + (e^(epsilon/2) + 3) / (3 (e^(epsilon/2) - 1)^2) for t in
     [-1, 1], but for terms of order 1 / steps; ``variance_of`` gives it exactly.

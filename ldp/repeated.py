@@ -7,7 +7,7 @@ Model: the collector sees all reports of a user and knows that they are hers. La
     Whoever holds her memo key reads her rounded values from her reports.
 Leaks: with gamma = 0, that a rounded value changed, whenever a report did: no epsilon covers it.
     ``RepeatedMean.cost`` tells what the reports of T rounds give away together.
-Error: in each round the estimate is unbiased over alpha, memo and flips, up to 2^-51 of the range.
+Error: in each round the estimate is unbiased over alpha, memo and flips, up to 2^-50 of the range.
     The errors of different rounds are no longer independent: alpha and memo stay, so an average
     over rounds keeps their noise. That is what protects a value that stays.
 Differs: the paper states that histories of one "behaviour pattern" cannot be told apart. Here the

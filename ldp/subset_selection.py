@@ -65,8 +65,8 @@ class SubsetSelection:
 
         They have the largest keep with keep (k - size) / ((2^64 - keep) size) <= e^epsilon.
         epsilon: in nats, finite, at least 2^-60; the loss stays where keep is 2^64 - 1.
-        size: by default k / (e^epsilon + 1), rounded, at least 1: the sources' choice, which makes
-        the variance least but for the rounding.
+        size: by default the best for values that few users hold, within a few of the sources'
+        k / (e^epsilon + 1).
         Raises ParameterError for anything else, and where no coin of 64 bits is truthful enough to
         tell k values apart at so small an epsilon.
         """
@@ -180,12 +180,24 @@ class SubsetSelection:
 
 
 def default_size(k: int, epsilon: float) -> int:
-    """k / (e^epsilon + 1), rounded, in [1, k / 2]: Ye and Barg's and Wang et al.'s size.
+    """The size with the least variance for a value that nobody holds, in [1, k / 2].
 
-    In floating point, since it decides no privacy: ``keep`` fits whatever size comes out.
+    The search starts at the sources' k / (e^epsilon + 1), rounded, which is at most a few steps
+    away. In floating point, since it decides no privacy: ``keep`` fits whatever size comes out.
     """
     odds = math.exp(-checked_epsilon(epsilon, MIN_EPSILON))  # e^epsilon itself could overflow
-    return min(max(1, round(k * odds / (1 + odds))), k // 2)
+
+    def variance(size: int) -> float:
+        share = size + (k - size) * odds
+        p, q = size / share, (size - size / share) / (k - 1)
+        return q * (1 - q) / (p - q) ** 2 if p > q else math.inf
+
+    size = min(max(1, round(k * odds / (1 + odds))), k // 2)
+    while size > 1 and variance(size - 1) <= variance(size):
+        size -= 1
+    while size < k // 2 and variance(size + 1) < variance(size):
+        size += 1
+    return size
 
 
 def first_share(k: int, size: int) -> int:
