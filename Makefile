@@ -75,5 +75,5 @@ $(RUN_READY): pyproject.toml constraints.txt | $(BIN)/python
 
 $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing privrec with its test, lint and docs tools into $(VENV); this takes a minute"
-	@$(INSTALL) -e '.[dev]'
+	@$(INSTALL) -e '.[dev,phe]'
 	@touch $@ $(RUN_READY)

@@ -1,0 +1,1 @@
+"""Private matching through a third party: who holds a common item, and nothing else."""

@@ -1,0 +1,1 @@
+"""Paillier encryption: keys, ciphertexts, packing, products of ciphertexts and matrices."""
