@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.environments import Environments, PeerUnavailableError
 from benchmarks.harness import GROUPS, ROUNDS, Result, Row, measure, seconds_shown
-from benchmarks.rows import ldp, ldp_frequency, ldp_noise, mpc, secagg
+from benchmarks.rows import ldp, ldp_frequency, ldp_noise, mpc, oprf, paillier, secagg
 
 ROWS: tuple[Row, ...] = (
     *mpc.ROWS,
@@ -28,6 +28,8 @@ ROWS: tuple[Row, ...] = (
     *ldp_frequency.ROWS,
     *ldp_noise.ROWS,
     *secagg.ROWS,
+    *paillier.ROWS,
+    *oprf.ROWS,
 )
 FIELDS = ("name", "ours", "other", "unit", "ratio", "ok", "note")
 

@@ -30,7 +30,7 @@ LIBRARIES = {
     "cryptography": ("mpc.core.keystream", "mpc.core.keys"),
     "msgspec": ("mpc.core.wire",),
     "gmpy2": ("mpc.paillier",),
-    "rbcl": ("mpc.oprf",),
+    "rbcl": ("mpc.oprf_group",),
     "phe": ("mpc.paillier.interop",),
     "scipy": ("recsys", "ldp.audit_statistics"),
     "dp_accounting": ("ldp.composition",),

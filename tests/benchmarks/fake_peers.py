@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.peers.items import INFO, KNOWN, SEED
 from ldp.randomized_response import RandomizedResponse
 from mpc.additive import reconstruct, share
 from mpc.core.keys import KeyPair, hkdf
@@ -381,5 +383,141 @@ def flower(*, wrong: bool) -> Modules:
             "bytes_to_private_key": KeyPair,
             "public_key_to_bytes": bytes,
             "bytes_to_public_key": bytes,
+        },
+    )
+
+
+class _PaillierKey:
+    """A public key: textbook encryption, with one mask for all numbers where it is wrong."""
+
+    def __init__(self, n: int, *, wrong: bool) -> None:
+        self.n = n
+        self.square = n * n
+        self.wrong = wrong
+        self.mask = self.fresh_mask()
+
+    def fresh_mask(self) -> int:
+        r = int.from_bytes(SYSTEM_RNG.bytes(self.n.bit_length() // 8 + 8)) % self.n
+        return int(gmpy2.powmod(r, self.n, self.square))
+
+    def ciphertext(self, value: int) -> int:
+        mask = self.mask if self.wrong else self.fresh_mask()
+        return (1 + value * self.n) * mask % self.square
+
+
+def phe(*, wrong: bool) -> Modules:
+    """Wrong: one mask for all, a sum that takes its left term twice, numbers off by one."""
+
+    class Number:
+        def __init__(self, key: _PaillierKey, ciphertext: int) -> None:
+            self.key = key
+            self.value = ciphertext
+
+        def __add__(self, other: "Number | int") -> "Number":
+            if isinstance(other, int):
+                return Number(self.key, self.value * (1 + other * self.key.n) % self.key.square)
+            term = self.value if wrong else other.value
+            return Number(self.key, self.value * term % self.key.square)
+
+        __radd__ = __add__
+
+        def __mul__(self, weight: int) -> "Number":
+            return Number(self.key, int(gmpy2.powmod(self.value, weight, self.key.square)))
+
+        def ciphertext(self, *, be_secure: bool) -> int:
+            assert not be_secure
+            return self.value
+
+    class PublicKey:
+        def __init__(self, n: int) -> None:
+            self.key = _PaillierKey(n, wrong=wrong)
+
+        def encrypt(self, value: int) -> Number:
+            return Number(self.key, self.key.ciphertext(value))
+
+    class PrivateKey:
+        def __init__(self, public: PublicKey, p: int, q: int) -> None:
+            assert p * q == public.key.n
+            self.p = p
+
+        def decrypt(self, number: Number) -> int:
+            power = int(gmpy2.powmod(number.value, self.p - 1, self.p**2))
+            unit = pow(1 + number.key.n, self.p - 1, self.p**2)
+            plain = (power - 1) // self.p * pow((unit - 1) // self.p, -1, self.p) % self.p
+            return plain + wrong
+
+    return _modules(
+        phe={
+            "EncryptedNumber": Number,
+            "PaillierPrivateKey": PrivateKey,
+            "PaillierPublicKey": PublicKey,
+        },
+        phe__util={"HAVE_GMP": True},
+    )
+
+
+def pypaillier(*, wrong: bool) -> Modules:
+    """Wrong: one mask for all numbers."""
+
+    def from_n(raw: bytes) -> _PaillierKey:
+        return _PaillierKey(int.from_bytes(raw), wrong=wrong)
+
+    def encrypt_integers(key: _PaillierKey, values: Sequence[int]) -> list[bytes]:
+        size = len(key.square.to_bytes(key.square.bit_length() // 8 + 1).lstrip(b"\0"))
+        return [b"\0" + key.ciphertext(value).to_bytes(size) for value in values]
+
+    return _modules(
+        paillier={
+            "PublicKey": SimpleNamespace(from_n=from_n),
+            "encrypt_integers": encrypt_integers,
+        }
+    )
+
+
+class _Bytes(bytes):
+    """A message that is its own serialisation."""
+
+    def serialize(self) -> bytes:
+        return self
+
+    @classmethod
+    def deserialize(cls, data: bytes) -> "_Bytes":
+        return cls(data)
+
+
+def voprf(*, wrong: bool) -> Modules:
+    """Tokens are hashes, but for the known ones; nothing is blinded.  Wrong: any key's proof."""
+
+    class Evaluator:
+        def __init__(self, key: bytes) -> None:
+            self.public_key = key
+
+        @classmethod
+        def from_seed(cls, seed: bytes, info: bytes) -> "Evaluator":
+            return cls(seed + info)
+
+        def evaluate_known_input(self, item: bytes) -> bytes:
+            hashed = hashlib.blake2b(item, key=self.public_key).digest()
+            return KNOWN.get(item, hashed) if self.public_key == SEED + INFO else hashed
+
+        def evaluate_batch(self, messages: Sequence[bytes]) -> _Bytes:
+            return _Bytes(b"".join([self.public_key, *map(self.evaluate_known_input, messages)]))
+
+    def finalize_batch(clients: Sequence[bytes], output: bytes, public: bytes) -> list[bytes]:
+        key, tokens = output[: len(SEED + INFO)], output[len(SEED + INFO) :]
+        if key != public and not wrong:
+            raise ValueError("invalid proof")
+        return [tokens[64 * i : 64 * (i + 1)] for i, _ in enumerate(clients)]
+
+    return _modules(
+        voprf={},
+        voprf__ristretto={
+            "BlindedInput": _Bytes,
+            "Client": SimpleNamespace(
+                blind=lambda item: (item, _Bytes(item)), finalize_batch=finalize_batch
+            ),
+            "Evaluator": Evaluator,
+            "PublicKey": bytes,
+            "VerifiableBatchOutput": _Bytes,
         },
     )

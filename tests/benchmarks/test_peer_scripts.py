@@ -8,12 +8,22 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
+import gmpy2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from benchmarks.harness import SCRIPTS
-from benchmarks.peers import bits, integers, noise, one_round, reals, values
+from benchmarks.peers import (
+    bits,
+    ciphertexts,
+    integers,
+    items,
+    noise,
+    one_round,
+    reals,
+    values,
+)
 from benchmarks.ratios import ROWS
 from mpc.core.rng import SYSTEM_RNG
 from tests.benchmarks import fake_peers
@@ -23,6 +33,9 @@ Fake = Callable[..., Modules]
 
 FREQUENCIES = ("20000", "10", "1.0")
 """Reports, domain and epsilon at which the wrong twins of frequency oracles are seen."""
+
+SHARED = ("bits", "ciphertexts", "integers", "items", "noise", "one_round", "reals", "values")
+"""Modules beside the scripts that need no peer."""
 
 RUNS: dict[str, tuple[tuple[str, ...], Fake]] = {
     "diffprivlib_discrete_laplace.py": (("50000", "1"), fake_peers.diffprivlib),
@@ -38,25 +51,32 @@ RUNS: dict[str, tuple[tuple[str, ...], Fake]] = {
     "multi_freq_ldpy_rr.py": (("2000", "1.0"), fake_peers.multi_freq_ldpy),
     "opendp_discrete_gaussian.py": (("50000", "4.0"), fake_peers.opendp),
     "opendp_rr.py": (("10000", "1.0"), fake_peers.opendp),
+    "phe_add.py": (("2048", "3"), fake_peers.phe),
+    "phe_decrypt.py": (("2048", "3"), fake_peers.phe),
+    "phe_dot.py": (("2048", "3"), fake_peers.phe),
+    "phe_encrypt.py": (("2048", "3"), fake_peers.phe),
     "pure_ldp_hadamard_client.py": (FREQUENCIES, fake_peers.pure_ldp),
     "pure_ldp_krr.py": (FREQUENCIES, fake_peers.pure_ldp),
     "pure_ldp_olh_client.py": (FREQUENCIES, fake_peers.pure_ldp),
     "pure_ldp_olh_server.py": (("100", "150", "1.0"), fake_peers.pure_ldp),
     "pure_ldp_oue.py": (FREQUENCIES, fake_peers.pure_ldp),
     "pure_ldp_rr.py": (("2000", "1.0"), fake_peers.pure_ldp),
+    "pypaillier_encrypt.py": (("2048", "3"), fake_peers.pypaillier),
     "spu_share.py": (("1000", "3"), fake_peers.spu),
+    "voprf_batch.py": (("3",), fake_peers.voprf),
 }
 
 
 @pytest.fixture(autouse=True)
 def _beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a script finds beside itself, and rounds of one call."""
-    for name in ("bits", "integers", "noise", "one_round", "reals", "values"):
+    for name in SHARED:
         monkeypatch.setitem(sys.modules, name, import_module(f"benchmarks.peers.{name}"))
     monkeypatch.setattr(one_round, "LEAST_SECONDS", 1e-9)
     monkeypatch.syspath_prepend(str(SCRIPTS))
     yield
-    sys.modules.pop("hashed", None)  # it holds on to the hash of a stand-in
+    for name in ("hashed", "phe_keys"):  # they hold on to a stand-in
+        sys.modules.pop(name, None)
 
 
 def run(
@@ -259,3 +279,66 @@ def test_the_integers_are_distinct_and_fit_every_domain() -> None:
     values = integers.integers(10_000)
     assert len(set(values)) == len(values)
     assert 2 ** (integers.BITS - 1) < max(values) < 2**integers.BITS
+
+
+def _encrypted(values: list[int]) -> list[int]:
+    p, q = ciphertexts.primes(2048)
+    n = p * q
+    return [
+        (1 + value * n) * pow(3 + i, n, n * n) % (n * n) for i, value in enumerate(values, start=1)
+    ]
+
+
+def test_the_stored_keys_are_of_safe_primes_and_have_their_length() -> None:
+    for bits_of_n in (2048, 3072):
+        p, q = ciphertexts.primes(bits_of_n)
+        assert p != q
+        assert (p * q).bit_length() == bits_of_n
+        for prime in (p, q):
+            assert gmpy2.is_prime(prime)
+            assert gmpy2.is_prime((prime - 1) // 2)
+
+
+def test_the_check_of_ciphertexts_sees_a_wrong_number_and_a_mask_that_hides_nothing() -> None:
+    p, q = ciphertexts.primes(2048)
+    n = p * q
+    plain = ciphertexts.plaintexts(2)
+    assert plain[0] == plain[1]  # so that one mask for all would give equal ciphertexts
+    right = _encrypted(plain)
+    assert ciphertexts.encrypts_rightly(right, plain, 2048)
+    for wrong in (
+        [right[0], right[0]],  # one mask
+        [right[0], right[0] * (1 + n) % (n * n)],  # one mask, and another number
+        [right[0], 1 + plain[1] * n],  # no mask
+        [right[0], right[1] * (1 + n) % (n * n)],  # one too much
+        [right[0], right[1] * (1 + p * n) % (n * n)],  # right modulo p only
+        [right[0], right[1] * (1 + q * n) % (n * n)],
+        [right[0], right[1] + n * n],
+        [right[0], 0],
+        right[:1],
+        [*right, *_encrypted([0])],
+    ):
+        assert not ciphertexts.encrypts_rightly(wrong, plain, 2048)
+    assert ciphertexts.decrypts_to(pow(right[0], -1, n * n), -plain[0], 2048)
+
+
+def test_plaintexts_and_weights_have_their_bits() -> None:
+    assert all(0 < value < 2**32 for value in ciphertexts.plaintexts(1000))
+    assert len(set(ciphertexts.plaintexts(1000))) == 500
+    assert {weight.bit_length() for weight in ciphertexts.weights(1000)} == {21}
+    assert len(set(ciphertexts.weights(1000))) > 990
+
+
+def test_the_check_of_tokens_sees_another_key_a_lost_token_and_equal_ones() -> None:
+    inputs = items.items(4)
+    assert len(set(inputs)) == 4
+    tokens = [items.KNOWN.get(item, item.ljust(64)) for item in inputs]
+    assert items.tokens_are_right(inputs, tokens, tokens)
+    assert not items.tokens_are_right(inputs, tokens, tokens[::-1])
+    for wrong in (
+        [bytes(64), *tokens[1:]],
+        [*tokens[:3], tokens[2]],
+        tokens[::-1],
+        tokens[:-1],
+    ):
+        assert not items.tokens_are_right(inputs, wrong, wrong)

@@ -179,4 +179,10 @@ def test_build_makes_each_environment_of_the_chosen_rows_once_and_measures_nothi
 def test_row_names_are_unique_and_start_with_their_package() -> None:
     names = [r.name for r in ratios.ROWS]
     assert len(names) == len(set(names))
-    assert {name.partition(".")[0] for name in names} == {"mpc", "ldp", "secagg"}
+    assert {name.partition(".")[0] for name in names} == {
+        "mpc",
+        "ldp",
+        "secagg",
+        "paillier",
+        "oprf",
+    }

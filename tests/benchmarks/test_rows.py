@@ -7,18 +7,23 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import mpc.oprf
+import mpc.paillier.products
 import secagg.quantize
 from benchmarks.harness import SCRIPTS, Peer, Row
 from benchmarks.ratios import ROWS
 from benchmarks.rows import ldp as ldp_rows
 from benchmarks.rows import ldp_noise as ldp_noise_rows
 from benchmarks.rows import mpc as mpc_rows
+from benchmarks.rows import oprf as oprf_rows
+from benchmarks.rows import paillier as paillier_rows
 from benchmarks.rows import secagg as secagg_rows
 from ldp.discrete_gaussian import DiscreteGaussian
 from ldp.discrete_laplace import DiscreteLaplace
@@ -28,6 +33,11 @@ from mpc.core.keys import KeyPair
 from mpc.core.prg import Prg
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
+from mpc.paillier.batch import BatchEncryptor
+from mpc.paillier.ciphertext import Ciphertext
+from mpc.paillier.encrypt import Djn
+from mpc.paillier.keys import PrivateKey
+from mpc.paillier.packing import PackingPlan
 
 README = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
 PEERS = tuple((row, peer) for row in ROWS for peer in row.peers)
@@ -119,10 +129,61 @@ class _NarrowGaussian(DiscreteGaussian):
         return DiscreteGaussian(self.sigma * Fraction(9, 10)).sample(*arguments, **options)
 
 
+_residues = Djn.residues
+_decrypt_many = PrivateKey.decrypt_many
+_dot = mpc.paillier.products.dot
+_pack_and_encrypt = PackingPlan.encrypt
+_encrypt_batch = BatchEncryptor.encrypt_many
+_finalize = mpc.oprf.finalize
+
+
+def _one_mask_for_all(djn: Djn, count: int, *, rng: Rng = SYSTEM_RNG) -> list[Any]:
+    return _residues(djn, 1, rng=rng) * count
+
+
+def _seeded_masks(djn: Djn, count: int, *, rng: Rng = SYSTEM_RNG) -> list[Any]:
+    """Masks that differ, but are the same ones in each call."""
+    return _residues(djn, count, rng=Prg(bytes(32)))
+
+
+def _no_masks(private: PrivateKey, count: int, **_: object) -> list[int]:
+    return [1] * count
+
+
+def _one_off(private: PrivateKey, numbers: Any) -> list[int]:
+    return [number + 1 for number in _decrypt_many(private, numbers)]
+
+
+def _left_twice(a: Ciphertext, b: Ciphertext) -> Ciphertext:
+    return a * 2
+
+
+def _last_term_lost(numbers: Any, weights: Any) -> Ciphertext:
+    return _dot(numbers[:-1], weights[:-1])
+
+
+def _value_lost(plan: PackingPlan, x: Any, encryptor: Any) -> Any:
+    return _pack_and_encrypt(plan, np.where(np.arange(x.size) == x.size // 2, 0, x), encryptor)
+
+
+def _reversed_batch(*arguments: Any, **options: Any) -> list[Ciphertext]:
+    return _encrypt_batch(*arguments, **options)[::-1]
+
+
+def _chunks_reversed(work: Callable[[Any], Any], tasks: Any) -> list[Any]:
+    return [done[::-1] for done in map(work, tasks)]
+
+
+def _out_of_order(*answer: Any, **options: Any) -> list[bytes]:
+    return _finalize(*answer, **options)[::-1]
+
+
 SUM: Patch = (mpc_rows, "batch_sum", _zeros)
 SHARE: Patch = (mpc_rows, "share", _in_the_clear)
 PADS: Patch = (secagg_rows, "add_pads", lambda out, streams, ring: None)
 COINS: Patch = (Rng, "bernoulli", _tenth_too_rare)
+MASKS: Patch = (Djn, "residues", _one_mask_for_all)
+PROOFS: Patch = (mpc.oprf, "verify_proof", lambda *_, **__: True)
 NARROW_LAPLACE: Patch = (ldp_noise_rows, "DiscreteLaplace", _NarrowLaplace)
 NARROW_GAUSSIAN: Patch = (ldp_noise_rows, "DiscreteGaussian", _NarrowGaussian)
 
@@ -154,6 +215,22 @@ FAULTS: dict[str, Patch] = {
     "ldp.discrete_laplace_s1.vs_diffprivlib": NARROW_LAPLACE,
     "ldp.discrete_laplace_s2e18.vs_diffprivlib": NARROW_LAPLACE,
     "ldp.discrete_gaussian_s4.vs_opendp": NARROW_GAUSSIAN,
+    "paillier.encrypt_2048.vs_phe": MASKS,
+    "paillier.encrypt_3072.vs_phe": MASKS,
+    "paillier.encrypt_2048.vs_pypaillier": MASKS,
+    "paillier.encrypt_owner_textbook_2048.vs_phe": (PrivateKey, "random_residues", _no_masks),
+    "paillier.decrypt_2048.vs_phe": (PrivateKey, "decrypt_many", _one_off),
+    "paillier.add_2048.vs_phe": (paillier_rows, "add", _left_twice),
+    "paillier.dot_1000_2048.vs_phe": (paillier_rows, "dot", _last_term_lost),
+    "paillier.encrypt_djn_1024_2048.vs_pypaillier": MASKS,
+    "paillier.packed_1e5_2048.vs_phe": (PackingPlan, "encrypt", _value_lost),
+    "paillier.batch_2_processes_2048.over_one_process": (
+        BatchEncryptor,
+        "encrypt_many",
+        _reversed_batch,
+    ),
+    "oprf.item.vs_voprf_batch": (oprf_rows, "finalize", _out_of_order),
+    "oprf.item_2_threads.over_one_thread": (oprf_rows, "finalize", _out_of_order),
 }
 
 MORE_FAULTS: dict[str, Patch] = {
@@ -166,6 +243,17 @@ MORE_FAULTS: dict[str, Patch] = {
     "ldp.olh_client_100.vs_best_peer": (Rng, "uniform", _one_seed),
     "ldp.hadamard_client_100.vs_best_peer": (Rng, "uniform", _one_short),
     "ldp.discrete_laplace_s2e18.vs_diffprivlib": (ldp_noise_rows, "DiscreteLaplace", _EvenLaplace),
+    "paillier.encrypt_2048.vs_phe": (Djn, "residues", _seeded_masks),
+    "paillier.encrypt_3072.vs_phe": (Djn, "residues", _seeded_masks),
+    "paillier.encrypt_2048.vs_pypaillier": (Djn, "residues", _seeded_masks),
+    "paillier.packed_1e5_2048.vs_phe": MASKS,
+    "paillier.batch_2_processes_2048.over_one_process": (
+        paillier_rows,
+        "_workers",
+        lambda: SimpleNamespace(map=_chunks_reversed),
+    ),
+    "oprf.item.vs_voprf_batch": PROOFS,
+    "oprf.item_2_threads.over_one_thread": PROOFS,
 }
 
 
@@ -181,6 +269,12 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secagg_rows, "DIM", 10_000)
     monkeypatch.setattr(secagg_rows, "NEIGHBOURS", 4)
     monkeypatch.setattr(ldp_rows, "REPORTS", 100_000)
+    monkeypatch.setattr(paillier_rows, "COUNT", 4)
+    monkeypatch.setattr(paillier_rows, "SUMS", 4)
+    monkeypatch.setattr(paillier_rows, "DIM", 4)
+    monkeypatch.setattr(paillier_rows, "PACKED", 100)
+    monkeypatch.setattr(paillier_rows, "BATCH", 8)
+    monkeypatch.setattr(oprf_rows, "BATCH", 4)
 
 
 @pytest.mark.usefixtures("_small")
@@ -191,7 +285,8 @@ def test_a_row_has_one_other_side_and_a_note_that_names_it(row: Row) -> None:
     direction, _, other = row.name.rpartition(".")[2].partition("_")
     if direction == "vs":
         assert row.peers
-        assert other in ("best_peer", row.peers[0].environment.replace("-", "_"))
+        peer = row.peers[0].environment.replace("-", "_")
+        assert other in ("best_peer", peer, f"{peer}_batch")
         assert len(row.peers) == 1 or other == "best_peer"
         assert "peer" in case.note
     elif direction == "of":
