@@ -18,10 +18,11 @@ Model: chosen plaintexts. ``Textbook`` and ``Owner`` draw r^n with r uniform in 
     plaintexts to others, which she who reads them all can do anyway.
     *Against the owner of the key* only a textbook residue hides what a ciphertext was computed
     from, and it does so completely (if gcd(n, phi(n)) = 1, which n alone does not show: an honest
-    key). Against ``Djn`` she knows p and q, may have chosen them so that discrete logarithms are
-    easy, and can then find e and take h_s^e off again. Where she must not learn the operands of a
-    result that she decrypts, re-randomise it by ``Textbook``, or trust her key and the hardness of
-    discrete logarithms modulo primes of half the bits of n.
+    key). ``Djn`` does not: for an odd prime f that divides p - 1, and honest keys have small ones,
+    one h in f is an f-th power modulo p, and then h_s^e leaves the f-th power character of a result
+    as it was, which tells her its operands modulo f. And she may have chosen p and q so that
+    discrete logarithms are easy, find e and take h_s^e off again. Where she must not learn the
+    operands of a result that she decrypts, re-randomise it by ``Textbook``.
     Nothing here is constant time; see ``mpc.paillier.keys`` and ``mpc.paillier.fixed_base``.
 Leaks: the key, and nothing of m; h_s^e u^b has either Jacobi symbol alike, as r^n has.
 Error: none.
@@ -215,5 +216,8 @@ class Djn(Encryptor):
 
 
 def encryptor_for(public: PublicKey, *, rng: Rng = SYSTEM_RNG) -> Encryptor:
-    """``Djn`` where the key promises Blum form, else ``Textbook``."""
+    """``Djn`` where the key promises Blum form, else ``Textbook``.
+
+    Take ``Textbook`` yourself for results whose operands the key's owner must not learn.
+    """
     return Djn(public, rng=rng) if public.blum else Textbook(public)

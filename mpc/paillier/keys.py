@@ -9,7 +9,7 @@ Source: Paillier, "Public-Key Cryptosystems Based on Composite Degree Residuosit
 Model: chosen plaintexts, under the decisional composite residuosity assumption (DCR). Not chosen
     ciphertexts: whoever may ask for decryptions reads everything.
     Nothing here is constant time. ``constant_time_powmod=True`` runs the exponentiations by GMP's
-    ``mpz_powm_sec``, whose time does not depend on the exponent, and costs 1.4 to 1.6 times as
+    ``mpz_powm_sec``, whose time does not depend on the exponent, and costs about 1.5 times as
     much; what surrounds them (reductions, inverses, primality tests, Python) stays as it is.
     Memory is not wiped.
 Leaks: a ciphertext shows the key it was made for.

@@ -14,9 +14,11 @@ import gmpy2
 import pytest
 from gmpy2 import mpz
 
+from mpc.core.prg import Prg
 from mpc.core.rng import SYSTEM_RNG, Rng
 from mpc.paillier.ciphertext import Ciphertext
 from mpc.paillier.encrypt import Djn, Encryptor, Owner, Textbook
+from mpc.paillier.keys import PrivateKey
 from tests.mpc.paillier.stored_keys import TOY, BytesRng, encryptor, private_key, toy_key
 from tests.support.script import ScriptEndError, ScriptRng
 
@@ -223,3 +225,31 @@ def test_a_result_that_was_not_rerandomised_shows_its_operands() -> None:
     assert [k for k, value in guesses.items() if value == product_.value] == [secret]
     hidden = product_.rerandomised(encryptor(1024))
     assert hidden.value not in guesses.values()
+
+
+def test_a_cubic_character_that_djn_leaves_is_gone_after_textbook() -> None:
+    """Why results for the key's owner are re-randomised by ``Textbook``.
+
+    3 divides p - 1. Where h is a cube modulo p, and u too, every residue of ``Djn`` is one, and a
+    product E(a)^k keeps the cubic character of E(a)^k: its owner reads k modulo 3. ``Textbook``
+    gives each of the three characters.
+    """
+    private = PrivateKey(1759, 1979, small_for_tests=True)  # 1758 = 2 * 3 * 293
+    p, public = 1759, private.public
+
+    def character(value: mpz) -> int:
+        return int(gmpy2.powmod(value, (p - 1) // 3, p))
+
+    def characters(encryptor: Encryptor) -> set[int]:
+        return {character(residue) for residue in encryptor.residues(200, rng=rng)}
+
+    rng = Prg(b"characters of residues, 32 bytes")
+    assert len(characters(Textbook(public))) == 3
+    leaky = [djn for _ in range(60) if len(characters(djn := Djn(public, rng=rng))) == 1]
+    assert leaky
+    encrypted = Textbook(public).encrypt(5, rng=rng)
+    while character(encrypted.value) == 1:
+        encrypted = Textbook(public).encrypt(5, rng=rng)
+    seen = [character((encrypted * k).rerandomised(leaky[0], rng=rng).value) for k in range(1, 7)]
+    assert seen[:3] == seen[3:]
+    assert len(set(seen[:3])) == 3
