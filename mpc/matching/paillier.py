@@ -218,7 +218,7 @@ class PaillierMatcher:
 
         map: spreads the work over workers, which see rho and the coins: of the matcher's own.
         Raises AbortError, and keeps collecting, below ``min_users``; ParameterError if the result
-        does not fit a message of 2^30 bytes.
+        does not fit a message of 2^30 bytes; and what ``map`` raises. The uploads are kept then.
         """
         m = self._terms.items
         count = comparisons(self.users, m) + self._dummies
@@ -228,7 +228,17 @@ class PaillierMatcher:
                 remedy="this method is for small sets: use 'oprf'",
             )
         taken = self._uploads.take()
-        self._taken = {pseudonym: payload for pseudonym, (_, payload) in taken.items()}
+        try:
+            return self._compared(taken, map)
+        except BaseException:
+            # Nothing has left, and another attempt draws every coin anew.
+            self._uploads.put_back(taken)
+            raise
+
+    def _compared(
+        self, taken: dict[bytes, tuple[list[Ciphertext], bytes]], map: Map
+    ) -> BlindedPairs:
+        m = self._terms.items
         items = [ciphertext for ciphertexts, _ in taken.values() for ciphertext in ciphertexts]
         negated = [-ciphertext for ciphertext in items]
         chosen = pairs(len(taken), m)
@@ -247,7 +257,9 @@ class PaillierMatcher:
         )
         self._order = permutation(len(mixed), rng=self._rng).tolist()
         ciphertexts = vector_to_bytes([mixed[i] for i in self._order])
-        return BlindedPairs(self._digest, len(mixed), ciphertexts)
+        request = BlindedPairs(self._digest, len(mixed), ciphertexts)
+        self._taken = {pseudonym: payload for pseudonym, (_, payload) in taken.items()}
+        return request
 
     def match(self, equal: EqualPairs) -> tuple[tuple[bytes, Neighbourhood], ...]:
         """Line 5: for each pseudonym the answer, once; everything is dropped then.

@@ -65,6 +65,11 @@ class Uploads(Generic[_T]):
             self._held = None
         return held
 
+    def put_back(self, held: dict[bytes, _T]) -> None:
+        """Undo ``take``, for a computation that failed before anything left the matcher."""
+        with self._lock:
+            self._held = held
+
     def _open(self) -> dict[bytes, _T]:
         if self._held is None:
             raise StateError("this session takes no more uploads")

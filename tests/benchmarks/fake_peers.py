@@ -485,6 +485,10 @@ class _Bytes(bytes):
         return cls(data)
 
 
+class PanicException(BaseException):
+    """What a panic of Rust is in Python."""
+
+
 def voprf(*, wrong: bool) -> Modules:
     """Tokens are hashes, but for the known ones; nothing is blinded.  Wrong: any key's proof."""
 
@@ -506,7 +510,7 @@ def voprf(*, wrong: bool) -> Modules:
     def finalize_batch(clients: Sequence[bytes], output: bytes, public: bytes) -> list[bytes]:
         key, tokens = output[: len(SEED + INFO)], output[len(SEED + INFO) :]
         if key != public and not wrong:
-            raise ValueError("invalid proof")
+            raise PanicException("ProofVerification")
         return [tokens[64 * i : 64 * (i + 1)] for i, _ in enumerate(clients)]
 
     return _modules(

@@ -115,6 +115,15 @@ def test_a_wrong_result_fails_the_script_s_check(
     assert not ok
 
 
+def test_phe_without_gmpy2_is_not_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modules = fake_peers.phe(wrong=False)
+    monkeypatch.setattr(modules["phe.util"], "HAVE_GMP", False)
+    with pytest.raises(SystemExit, match="phe found no gmpy2"):
+        run("phe_decrypt.py", modules, monkeypatch, capsys)
+
+
 def test_a_round_is_its_whole_calls_after_a_warm_up_with_the_collector_off(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

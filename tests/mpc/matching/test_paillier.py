@@ -123,6 +123,17 @@ def test_workers_give_the_same_result() -> None:
     assert answers[b"A"].read(fresh.terms) == (payload_of("B"),)
 
 
+def test_a_pool_that_fails_loses_no_upload() -> None:
+    def broken(*_: object) -> object:
+        raise OSError("a worker died")
+
+    session = PaillierSession(O20).collect_all()
+    with pytest.raises(OSError, match="a worker died"):
+        session.matcher.compare(map=broken)  # type: ignore[arg-type]
+    assert session.matcher.users == len(O20)
+    assert session.neighbours() == {"A": ["B"], "B": ["A"], "C": [], "D": []}
+
+
 def test_the_fast_encryptor_gives_the_same_result() -> None:
     session = PaillierSession(O20)
     encryptor = BatchEncryptor.djn(small_key().public)
