@@ -40,7 +40,7 @@ from ldp.piecewise import STEPS, Piecewise
 from ldp.rounding import exp_bounds, settle
 from ldp.thresholds import MIN_EPSILON
 from mpc.core.checks import integer
-from mpc.core.errors import ParameterError, WireError
+from mpc.core.errors import ParameterError
 from mpc.core.rng import ONE, SYSTEM_RNG, Rng, Shape
 
 # Up to here Duchi's mechanism alone has the least variance at its worst; 0.61.
@@ -197,10 +197,7 @@ class Hybrid:
 
     def unpack(self, data: bytes, shape: Shape) -> NDArray[Any]:
         """Inverse of ``pack`` for a known shape; WireError for bytes that are no such reports."""
-        reports = packed.unpack_words(data, shape, self.report_bits)
-        if reports.size and int(reports.max()) >= self.outcomes:
-            raise WireError(f"a report lies outside [0, {self.outcomes})")
-        return reports.astype(self.dtype)
+        return packed.unpack_below(data, shape, self.outcomes).astype(self.dtype)
 
 
 def _papers_share(epsilon: float) -> int:

@@ -98,3 +98,14 @@ def _check_length(data: bytes, bits: int) -> None:
 def _width(bits: int) -> int:
     """The bytes of the smallest machine word of at least ``bits`` bits."""
     return next(width for width in (1, 2, 4, 8) if bits <= 8 * width)
+
+
+def unpack_below(data: bytes, shape: Shape, bound: int) -> NDArray[np.uint64]:
+    """``unpack_words`` for reports below ``bound``, in as many bits as bound - 1 has.
+
+    Raises WireError too where a report is not below ``bound``, which is at least 2.
+    """
+    reports = unpack_words(data, shape, (integer("bound", bound, 2, 1 << 64) - 1).bit_length())
+    if reports.size and int(reports.max()) >= bound:
+        raise WireError(f"a report lies outside [0, {bound})")
+    return reports

@@ -46,7 +46,7 @@ from ldp.mechanism import Estimate, checked_epsilon
 from ldp.rounding import exp_bounds, settle
 from ldp.thresholds import MIN_EPSILON, largest_threshold, loss
 from mpc.core.checks import integer
-from mpc.core.errors import ParameterError, WireError
+from mpc.core.errors import ParameterError
 from mpc.core.rng import ONE, SYSTEM_RNG, Rng, Shape
 
 STEPS = 1 << 15
@@ -242,10 +242,7 @@ class Piecewise:
 
     def unpack(self, data: bytes, shape: Shape) -> NDArray[Any]:
         """Inverse of ``pack`` for a known shape; WireError for bytes that are no such reports."""
-        reports = packed.unpack_words(data, shape, self.report_bits)
-        if reports.size and int(reports.max()) >= self.outcomes:
-            raise WireError(f"a report lies outside [0, {self.outcomes})")
-        return reports.astype(self.dtype)
+        return packed.unpack_below(data, shape, self.outcomes).astype(self.dtype)
 
 
 def _papers_window(epsilon: float, steps: int) -> int:

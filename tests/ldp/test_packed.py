@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
-from ldp.packed import pack, pack_words, unpack, unpack_words
+from ldp.packed import pack, pack_words, unpack, unpack_below, unpack_words
 from mpc.core.errors import ParameterError, WireError
 from tests.support.strategies import shapes
 
@@ -99,3 +99,14 @@ def test_words_beyond_one_piece_travel(bits: int) -> None:
     assert len(packed) == -(-words.size * bits // 8)
     assert np.array_equal(unpack_words(packed, words.shape, bits), words)
     assert pack_words(words[8:24], bits) == packed[bits : 3 * bits]
+
+
+def test_reports_beyond_their_bound_are_refused() -> None:
+    data = pack_words(np.array([4, 2, 0], dtype=np.uint8), 3)
+    assert unpack_below(data, 3, 5).tolist() == [4, 2, 0]
+    assert unpack_below(data, 3, 8).tolist() == [4, 2, 0]
+    data = pack_words(np.array([4, 5, 0], dtype=np.uint8), 3)
+    with pytest.raises(WireError, match=r"outside \[0, 5\)"):
+        unpack_below(data, 3, 5)
+    with pytest.raises(ParameterError, match="bound"):
+        unpack_below(data, 3, 1)
