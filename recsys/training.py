@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,21 @@ _REMEDY = "lower the learning rate, or use weights whose rows sum to one (weight
 class EpochRecord:
     """One line of the learning curve.
 
-    loss: mean of -ln sigma(y score) over the epoch's training samples, in nats, each taken just
-    before its update.  auc: on the validation part, None if that has no pair of both labels.
+    loss: mean over the epoch's training samples, each taken just before its update; of
+    -ln sigma(y score), in nats, for visits, and of the squared error for ratings.
+    auc: on the validation part, None if that has no pair of both labels.  rmse: of ratings on the
+    validation part, None if that is empty. A model has one of the two.
     """
 
     epoch: int
     loss: float
-    auc: float | None
+    auc: float | None = None
+    rmse: float | None = None
+
+    @property
+    def merit(self) -> float | None:
+        """The measure of the validation part, larger being better; None without one."""
+        return self.auc if self.rmse is None else -self.rmse
 
 
 @dataclass
@@ -82,13 +90,17 @@ def train(
     epochs: int,
     patience: int,
     progress: Progress | None = None,
+    measure: Literal["auc", "rmse"] = "auc",
+    hopeless: float = HOPELESS,
 ) -> None:
-    """Train until ``epochs`` or until ``patience`` epochs brought no better validation AUC.
+    """Train until ``epochs`` or until ``patience`` epochs brought no better validation measure.
+
+    validate: the ``measure`` of the validation part under the present parameters, or None.
 
     Without a usable validation part the last epoch is the model. Afterwards ``state.best_arrays``
     holds the model. Resumes from the run's snapshot if there is one.
     Raises DivergenceError, with the epoch, where a number is no longer finite or in range, and
-    where the mean loss passes ``HOPELESS``: an earlier epoch that validated better would only hide
+    where the mean loss passes ``hopeless``: an earlier epoch that validated better would only hide
     that.  ParameterError for the snapshot of another model.
     """
     state = learner.state
@@ -99,8 +111,8 @@ def train(
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 loss = learner.epoch(number)
-                _check_finite(loss, state)
-                record = EpochRecord(number + 1, loss, validate())
+                _check_finite(loss, state, hopeless)
+                record = EpochRecord(number + 1, loss, **{measure: validate()})
             except DivergenceError as error:
                 raise DivergenceError(
                     f"training diverged in epoch {number + 1}: {error.message}",
@@ -117,19 +129,19 @@ def train(
 
 
 def _better(record: EpochRecord, best: EpochRecord | None) -> bool:
-    if best is None or record.auc is None or best.auc is None:
+    if best is None or record.merit is None or best.merit is None:
         return True
-    return record.auc > best.auc
+    return record.merit > best.merit
 
 
 def _exhausted(state: State, patience: int) -> bool:
     return state.best is not None and len(state.history) - state.best.epoch >= patience
 
 
-def _check_finite(loss: float, state: State) -> None:
+def _check_finite(loss: float, state: State, hopeless: float) -> None:
     if not (math.isfinite(loss) and all(np.isfinite(a).all() for a in state.arrays.values())):
         raise DivergenceError("a parameter or the loss is no longer finite")
-    if loss > HOPELESS:
+    if loss > hopeless:
         raise DivergenceError(
             f"the mean loss is {loss:.3g} nats, where guessing costs {math.log(2):.3g}"
         )

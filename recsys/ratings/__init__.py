@@ -1,0 +1,1 @@
+"""Rating prediction: settings, protection and aggregation of gradients, experiments, reports."""

@@ -1,0 +1,59 @@
+"""What the clients of one round computed, before and after it is put on an integer grid.
+
+Clients lie side by side: client k of a round has the rows starts[k] to starts[k + 1], one for each
+item that she uploads. A row is the gradient of the item's embedding and, last, of its bias.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """The gradients of c clients: real numbers, which stay on their devices.
+
+    members: int32 (c,), rising indices of users.  starts: int64 (c + 1,).
+    items: int32 (e,), rising within a client, each item once.
+    rows: float64 (e, d + 1).  weights: float64 (c, w), of all shared network weights, flat.
+    """
+
+    members: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    items: NDArray[np.int32]
+    rows: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class GridGradients:
+    """The same as multiples of 2^-frac_bits, int64: what a client sends, or masks and sends.
+
+    Its items are those that the client uploads, pseudo-interacted ones included.
+    """
+
+    members: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    items: NDArray[np.int32]
+    rows: NDArray[np.int64] = field(repr=False)
+    weights: NDArray[np.int64] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundSum:
+    """What the recommender learns of one round: the sum over its clients.
+
+    items: float64 (n_items, d + 1).  weights: float64 (w,).
+    senders: int64 (n_items,), how many clients uploaded the item, where the recommender sees that;
+    None where only the sum over the whole catalogue is known.
+    clipped: entries that a bound changed, which only the clients know.
+    """
+
+    items: Floats
+    weights: Floats
+    senders: NDArray[Any] | None
+    clipped: int

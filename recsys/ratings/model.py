@@ -1,0 +1,231 @@
+"""What every rating model offers, with scikit-learn's habits: fit, predict, save, load."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc.core.errors import ParameterError, StateError
+from mpc.core.local import LocalNetwork
+from recsys.data.rating_split import split_ratings
+from recsys.data.ratings import Floats, Indices, RatingParts, Ratings, Triples
+from recsys.errors import DataError, DivergenceError
+from recsys.metrics import model_digest
+from recsys.ratings.config import RatingConfig
+from recsys.ratings.files import RatingFiles, read_rating_model, write_rating_model
+from recsys.ratings.scoring import RatingScorer
+from recsys.run import MemoryRun, Run
+from recsys.simulation import SimulationRng
+from recsys.stopwatch import Stopwatch
+from recsys.training import EpochRecord, Learner, Progress, train
+
+
+class RatingLearner(Learner, Protocol):
+    """A rating model in training. ``epoch`` returns the mean squared error of its samples."""
+
+    clock: Stopwatch
+    scorer: RatingScorer
+
+
+@dataclass(frozen=True)
+class RatingPredictions:
+    """value (n,): the predicted rating, clamped to the range of the set.
+
+    known_user, known_item (n,): False marks a fallback: the user or the item has no training
+    rating, and the model answers without what it would have learned of it.
+    """
+
+    value: Floats
+    known_user: NDArray[np.bool_]
+    known_item: NDArray[np.bool_]
+
+    @property
+    def fallbacks(self) -> int:
+        """How many predictions rest on a fallback."""
+        return int((~(self.known_user & self.known_item)).sum())
+
+
+@dataclass(frozen=True)
+class RatedItem:
+    """One item of a top-k list. value: the predicted rating."""
+
+    item: str
+    value: float
+
+
+class RatingModel(ABC):
+    """Base of FedGNN and its baselines. Fitted attributes end in an underscore."""
+
+    models: ClassVar[tuple[str, ...]]
+
+    def __init__(self, config: RatingConfig | None = None) -> None:
+        self.config = config or RatingConfig(model=self.models[0])
+        if self.config.model not in self.models:
+            raise ParameterError(
+                f"{type(self).__name__} trains {' or '.join(self.models)}, "
+                f"got model {self.config.model!r}"
+            )
+        self._files: RatingFiles | None = None
+        self._scorer: RatingScorer | None = None
+
+    @abstractmethod
+    def _learner(self, parts: RatingParts, sim: SimulationRng, run: Run) -> RatingLearner:
+        """The learner of this model."""
+
+    @abstractmethod
+    def _stored_scorer(self, tables: Mapping[str, NDArray[Any]]) -> RatingScorer:
+        """The scorer of a stored model, from its tables. KeyError for one that is missing."""
+
+    def fit(
+        self,
+        data: Ratings | RatingParts,
+        *,
+        run: Run | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train on ``data``, early stopping on its validation part; returns ``self``.
+
+        run: where secrets and checkpoints live (default: in memory).  progress: called after every
+        epoch.  Sets ``parts_``, ``learner_`` and ``history_``.
+        Raises DataError where no rating is left to train on, PrivacyRefusal, ParameterError for
+        settings that do not suit the data, and DivergenceError.
+        """
+        self._files = None  # a fit that fails leaves no older model behind
+        run = run or MemoryRun()
+        seed = run.experiment_seed() if self.config.seed is None else self.config.seed
+        sim = SimulationRng(seed)
+        parts = (
+            data if isinstance(data, RatingParts) else split_ratings(data, self.config.split, sim)
+        )
+        if not len(parts.train):
+            raise DataError(
+                f"{parts.name}: no rating to train on, of {parts.n_users} users and "
+                f"{parts.n_items} items",
+                remedy="bring more ratings",
+            )
+        learner = self._learner(parts, sim, run)
+        # Set before training, so that ``progress`` can read what the run has cost so far.
+        self.parts_, self.learner_ = parts, learner
+        self.history_: list[EpochRecord] = learner.state.history
+
+        def validate() -> float | None:
+            with learner.clock.step("validation"):
+                return rmse(parts.validation, self._clamped(learner.state.arrays, parts.validation))
+
+        train(
+            learner,
+            validate,
+            run,
+            epochs=self.config.epochs,
+            patience=self.config.patience,
+            progress=progress,
+            measure="rmse",
+            hopeless=math.inf,
+        )
+        self._scorer = learner.scorer
+        self._files = RatingFiles(
+            arrays=learner.state.best_arrays,
+            private=learner.state.private,
+            tables=learner.scorer.tables,
+            train=parts.train,
+            user_ids=parts.user_ids,
+            item_ids=parts.item_ids,
+            low=parts.low,
+            high=parts.high,
+        )
+        return self
+
+    def _clamped(self, arrays: Mapping[str, Floats], pairs: Triples) -> Floats:
+        parts = self.parts_
+        scores = self.learner_.scorer.score(arrays, pairs.users, pairs.items)
+        if not np.isfinite(scores).all():
+            raise DivergenceError("a predicted rating is no longer finite")
+        return np.clip(scores, parts.low, parts.high)
+
+    @property
+    def files(self) -> RatingFiles:
+        """The trained model's arrays, by who holds them. StateError before ``fit``."""
+        if self._files is None:
+            raise StateError("the model is not trained yet", remedy="call fit or load first")
+        return self._files
+
+    @property
+    def model_digest(self) -> str:
+        """SHA-256 over the model arrays alone: equal models, equal digest."""
+        return model_digest(self.files.arrays)
+
+    def score(self, users: Indices, items: Indices) -> Floats:
+        """Clamped ratings for index pairs, -1 for unknown: float64 (n,)."""
+        files = self.files
+        if self._scorer is None:  # set wherever the files are
+            raise StateError("the model is not trained yet")
+        scores = self._scorer.score(files.arrays, users, items)
+        return np.clip(scores, files.low, files.high)
+
+    def evaluate(self, pairs: Triples) -> float | None:
+        """RMSE on ``pairs`` (indices of the training data), in rating units; None without any."""
+        return rmse(pairs, self.score(pairs.users, pairs.items))
+
+    def predict(self, pairs: Sequence[tuple[object, object]]) -> RatingPredictions:
+        """Rate (user id, item id) pairs, external ids of any kind; never fails on unknown ids."""
+        files = self.files
+        users = files.user_index([user for user, _ in pairs])
+        items = files.item_index([item for _, item in pairs])
+        return RatingPredictions(
+            self.score(users, items),
+            np.isin(users, files.train.users),
+            np.isin(items, files.train.items),
+        )
+
+    def recommend(self, user: object, k: int = 10) -> list[RatedItem]:
+        """The ``k`` items with the highest predicted ratings among those she has not rated.
+
+        Raises ParameterError for an unknown user or k < 1. Fewer come back if fewer are left.
+        """
+        files = self.files
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ParameterError(f"k must be an integer of at least 1, got {k!r}")
+        index = int(files.user_index([user])[0])
+        if index < 0:
+            raise ParameterError(
+                f"user {str(user)!r} was not in the training data of {len(files.user_ids)} users",
+                # Nobody else's id is named: who trained is for each user to tell.
+                remedy="name a user as the ratings did that the model was trained on",
+            )
+        new = np.setdiff1d(np.arange(len(files.item_ids), dtype=np.int32), files.rated(index))
+        scores = self.score(np.full(new.size, index, dtype=np.int32), new)
+        best = np.lexsort((new, -scores))[:k]  # ties by index, so that the list is reproducible
+        return [RatedItem(files.item_ids[new[i]], float(scores[i])) for i in best]
+
+    def save(self, folder: Path | str) -> None:
+        """Write the model below ``folder``: recommender/, users/ (private) and public/."""
+        write_rating_model(Path(folder), self.files, self.config)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Read a model that ``save`` wrote. DataError if a file is missing or damaged."""
+        files, config = read_rating_model(Path(folder))
+        model = cls(config)
+        try:
+            model._scorer = model._stored_scorer(files.tables)
+        except KeyError as error:
+            raise DataError(f"{error} is missing", file=str(folder), remedy="train again") from None
+        model._files = files
+        return model
+
+    @property
+    def traffic(self) -> LocalNetwork | None:
+        """What the protocols sent, or None where nothing was."""
+        return getattr(getattr(self, "learner_", None), "traffic", None)
+
+
+def rmse(pairs: Triples, predicted: Floats) -> float | None:
+    """Root of the mean squared error in rating units; None without pairs."""
+    if not len(pairs):
+        return None
+    return float(np.sqrt(np.mean((pairs.values - predicted) ** 2)))
