@@ -11,6 +11,7 @@ import pytest
 
 from recsys.cli.main import main
 from recsys.report.run_folder import RunFolder
+from tests.support.processes import python
 from tests.support.source import ROOT
 
 UNSEEDED = [
@@ -110,12 +111,11 @@ def test_ctrl_c_keeps_the_last_epoch_and_says_how_to_go_on(
 ) -> None:
     out = tmp_path / "run"
     process = subprocess.Popen(
-        [sys.executable, "-m", "recsys", *RUN, "--out", str(out), "--json"],
+        python("-m", "recsys", *RUN, "--out", str(out), "--json"),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        restore_signals=True,
     )
     assert process.stderr is not None
     while not process.stderr.readline().startswith("epoch   1/12"):

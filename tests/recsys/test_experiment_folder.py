@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from recsys.experiment.folder import ExperimentFolder, holds_experiment
 from recsys.experiment.job import Job
 from recsys.experiment.source import checkins_digest
 from tests.recsys.experiments import CITY
+from tests.support.processes import python
 
 PLAN = {"kind": "test", "points": [1, 2]}
 JOB = Job(CITY, TrainConfig(seed=0))
@@ -160,7 +160,7 @@ COMPARE = (
 
 def command(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, *arguments],
+        python(*arguments),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
