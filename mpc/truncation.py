@@ -1,0 +1,116 @@
+"""Division of shared fixed-point numbers by 2^f: for exactly two parties, and for any number.
+
+Source: two parties: SecureML (Mohassel and Zhang, IEEE S&P 2017), section 4.1, theorem 1. Any
+    number: Escudero, Ghosh, Keller, Rachuri and Scholl (CRYPTO 2020), section 5.1, and Dalskov,
+    Escudero and Keller (PoPETs 2020). Names: l is ``ring.bits``, f is ``frac_bits``; x is the
+    signed number that the shares stand for.
+Model: semi-honest, n-1 parties collude; pairs come from a trusted dealer. Perfect, given uniform
+    bytes: the only opened value is x plus a mask that is uniform in the whole ring.
+Leaks: nothing of x to any coalition. (Together with the result, the opened value tells how the
+    result was rounded, and so something of the bits that were cut off; the functionality hands out
+    that rounding coin.)
+Error: with pairs the result is floor(x / 2^f) + u, u in {0, 1}, of mean exactly x / 2^f, for every
+    x in [-2^(l-2), 2^(l-2)]; beyond that, errors are as large as the ring. Without pairs, for two
+    parties, it is off by at most one unit with probability at least 1 - |x| / 2^l, and by 2^(l-f)
+    otherwise. So the local form has large errors for sure sooner or later, and the caller says
+    how likely one may be.
+Rounds: one with pairs, in which everybody sends one element to everybody; none without.
+Differs: an exact truncation takes a comparison of shared bits, some l f AND gates for each number,
+    and is left out: u costs a quarter of a unit squared at most.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mpc.additive import share
+from mpc.core.checks import integer
+from mpc.core.errors import ParameterError
+from mpc.core.ring import Ring, RingArray
+from mpc.core.rng import Rng, Shape
+from mpc.programs import Open, Program, Seats
+
+
+@dataclass(frozen=True, eq=False)
+class TruncationPairs:
+    """Shares of random r, of the f bits-shorter rest of r below its top bit, and of that top bit.
+
+    r: uniform in the ring.  low: (r mod 2^(l-1)) >> f.  top: r >> (l-1).  All (present, *s), ring
+    dtype.  One pair serves one number, once.
+    """
+
+    frac_bits: int
+    r: RingArray = field(repr=False)
+    low: RingArray = field(repr=False)
+    top: RingArray = field(repr=False)
+
+
+def deal_pairs(shape: Shape, n: int, frac_bits: int, ring: Ring, rng: Rng) -> TruncationPairs:
+    """The dealer's work: pairs for ``shape`` numbers, rows for all n parties.
+
+    Raises ParameterError unless 0 <= frac_bits <= l - 2.
+    """
+    f = check_frac_bits(frac_bits, ring)
+    sizes = np.atleast_1d(shape)
+    r = ring.random((n, *sizes), rng)
+    total = ring.sum(r, axis=0)
+    below = ring.dtype.type((1 << (ring.bits - 1)) - 1)
+    low = share((total & below) >> ring.dtype.type(f), n, ring, rng=rng)
+    top = share(total >> ring.dtype.type(ring.bits - 1), n, ring, rng=rng)
+    return TruncationPairs(f, r, low, top)
+
+
+def truncate(x: RingArray, pairs: TruncationPairs, seats: Seats, ring: Ring) -> Program[RingArray]:
+    """Shares (present, *s) of x / 2^f, rounded up or down at random; one opening.
+
+    x: shares (present, *s) of numbers in [-2^(l-2), 2^(l-2)], which nobody can check here: the
+    bit budget of ``mpc.arrays`` does beforehand.
+    """
+    f, bits = pairs.frac_bits, ring.bits
+    word = ring.dtype.type
+    quarter = word(1 << (bits - 2))
+    masked = seats.add_public(ring.add(x, pairs.r), quarter, ring)
+    (c,) = yield Open(ring, (masked,))
+    c_top = c >> word(bits - 1)
+    c_low = (c & word((1 << (bits - 1)) - 1)) >> word(f)
+    # b, the borrow of (c mod 2^(l-1)) - (r mod 2^(l-1)), is r_top XOR c_top, linear as c is public:
+    # r_top where c_top is 0, 1 - r_top where it is 1. It weighs 2^(l-1-f).
+    weight = word(1 << (bits - 1 - f))
+    sign = word(1) - (c_top << word(1))  # 1 or -1
+    out = ring.sub(ring.mul(pairs.top, sign * weight), pairs.low)
+    public = ring.sub(ring.add(c_low, c_top * weight), word((1 << (bits - 2)) >> f))
+    return seats.add_public(out, public, ring)
+
+
+def truncate_local(x: ArrayLike, frac_bits: int, ring: Ring) -> RingArray:
+    """Shares (2, *s) of x / 2^f for exactly two parties, without a word between them.
+
+    Each shifts its own share. Off by at most one unit but for a large error, of probability
+    ``failure(bound, ring)`` for |x| <= bound, over the choice of the shares.
+    Raises ParameterError for any number of parties but two: with three or more, the carries between
+    the shares are lost for about half of all sharings.
+    """
+    shares = ring.check(x)
+    if shares.ndim == 0 or shares.shape[0] != 2:
+        parties = shares.shape[0] if shares.ndim else 0
+        raise ParameterError(
+            f"local truncation needs exactly 2 parties, got {parties}",
+            remedy="use truncate with pairs of a dealer",
+        )
+    f = ring.dtype.type(check_frac_bits(frac_bits, ring))
+    second = ring.neg(ring.neg(shares[1]) >> f)
+    return np.stack([shares[0] >> f, second])
+
+
+def failure(bound: int, ring: Ring) -> Fraction:
+    """The probability of a large error of ``truncate_local`` for |x| = ``bound``, at most."""
+    return Fraction(integer("bound", bound, 0, 1 << (ring.bits - 1)), 1 << ring.bits)
+
+
+def check_frac_bits(frac_bits: int, ring: Ring) -> int:
+    """``frac_bits`` as an integer in [0, l - 2]; ParameterError otherwise."""
+    if ring.bits < 3:
+        raise ParameterError(f"truncation needs a ring of at least 3 bits, got {ring.bits}")
+    return integer("frac_bits", frac_bits, 0, ring.bits - 2)
