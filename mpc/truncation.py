@@ -19,59 +19,30 @@ Differs: an exact truncation takes a comparison of shared bits, some l f AND gat
     and is left out: u costs a quarter of a unit squared at most.
 """
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mpc.additive import share
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from mpc.core.ring import Ring, RingArray
-from mpc.core.rng import Rng, Shape
-from mpc.programs import Open, Program, Seats
+from mpc.programs import Open, Program
+from mpc.supply import Supply, Truncation
 
 
-@dataclass(frozen=True, eq=False)
-class TruncationPairs:
-    """Shares of random r, of the f bits-shorter rest of r below its top bit, and of that top bit.
-
-    r: uniform in the ring.  low: (r mod 2^(l-1)) >> f.  top: r >> (l-1).  All (present, *s), ring
-    dtype.  One pair serves one number, once.
-    """
-
-    frac_bits: int
-    r: RingArray = field(repr=False)
-    low: RingArray = field(repr=False)
-    top: RingArray = field(repr=False)
-
-
-def deal_pairs(shape: Shape, n: int, frac_bits: int, ring: Ring, rng: Rng) -> TruncationPairs:
-    """The dealer's work: pairs for ``shape`` numbers, rows for all n parties.
-
-    Raises ParameterError unless 0 <= frac_bits <= l - 2.
-    """
-    f = check_frac_bits(frac_bits, ring)
-    sizes = np.atleast_1d(shape)
-    r = ring.random((n, *sizes), rng)
-    total = ring.sum(r, axis=0)
-    below = ring.dtype.type((1 << (ring.bits - 1)) - 1)
-    low = share((total & below) >> ring.dtype.type(f), n, ring, rng=rng)
-    top = share(total >> ring.dtype.type(ring.bits - 1), n, ring, rng=rng)
-    return TruncationPairs(f, r, low, top)
-
-
-def truncate(x: RingArray, pairs: TruncationPairs, seats: Seats, ring: Ring) -> Program[RingArray]:
+def truncate(x: RingArray, frac_bits: int, supply: Supply, ring: Ring) -> Program[RingArray]:
     """Shares (present, *s) of x / 2^f, rounded up or down at random; one opening.
 
     x: shares (present, *s) of numbers in [-2^(l-2), 2^(l-2)], which nobody can check here: the
     bit budget of ``mpc.arrays`` does beforehand.
+    Raises ParameterError unless 0 <= frac_bits <= l - 2.
     """
-    f, bits = pairs.frac_bits, ring.bits
-    word = ring.dtype.type
-    quarter = word(1 << (bits - 2))
-    masked = seats.add_public(ring.add(x, pairs.r), quarter, ring)
+    f, bits = check_frac_bits(frac_bits, ring), ring.bits
+    shares = supply.take(Truncation(x.shape[1:], f))
+    (r,), (low, top) = shares.free, shares.bound
+    seats, word = supply.seats, ring.dtype.type
+    masked = seats.add_public(ring.add(x, r), word(1 << (bits - 2)), ring)
     (c,) = yield Open(ring, (masked,))
     c_top = c >> word(bits - 1)
     c_low = (c & word((1 << (bits - 1)) - 1)) >> word(f)
@@ -79,7 +50,7 @@ def truncate(x: RingArray, pairs: TruncationPairs, seats: Seats, ring: Ring) -> 
     # r_top where c_top is 0, 1 - r_top where it is 1. It weighs 2^(l-1-f).
     weight = word(1 << (bits - 1 - f))
     sign = word(1) - (c_top << word(1))  # 1 or -1
-    out = ring.sub(ring.mul(pairs.top, sign * weight), pairs.low)
+    out = ring.sub(ring.mul(top, sign * weight), low)
     public = ring.sub(ring.add(c_low, c_top * weight), word((1 << (bits - 2)) >> f))
     return seats.add_public(out, public, ring)
 
