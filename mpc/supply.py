@@ -74,11 +74,11 @@ def deal(item: Item, n: int, ring: Ring, rngs: Sequence[Rng]) -> Shares:
     bound = tuple(np.empty((n, *shape), ring.dtype) for shape in item.bound)
     for party, rng in enumerate(rngs):
         for rows in free if party == n - 1 else (*free, *bound):
-            ring.fill(rows[party], rng)
+            ring.fill(rows[party : party + 1], rng)  # a view, even of single numbers
     secrets = item.follow([ring.sum(rows, axis=0) for rows in free], ring)
     for rows, secret in zip(bound, secrets, strict=True):
         # Words wrap, and 2^l divides their modulus.
-        correction = np.subtract(secret, rows[0], out=rows[n - 1])
+        correction = np.subtract(secret, rows[:1], out=rows[n - 1 :])
         for party in range(1, n - 1):
             np.subtract(correction, rows[party], out=correction)
         np.bitwise_and(correction, ring.mask, out=correction)

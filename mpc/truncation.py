@@ -43,7 +43,8 @@ def truncate(x: RingArray, frac_bits: int, supply: Supply, ring: Ring) -> Progra
     (r,), (low, top) = shares.free, shares.bound
     seats, word = supply.seats, ring.dtype.type
     masked = seats.add_public(ring.add(x, r), word(1 << (bits - 2)), ring)
-    (c,) = yield Open(ring, (masked,))
+    (opened,) = yield Open(ring, (masked,))
+    c = opened[np.newaxis]  # so that single numbers are arrays, whose words wrap without a warning
     c_top = c >> word(bits - 1)
     c_low = (c & word((1 << (bits - 1)) - 1)) >> word(f)
     # b, the borrow of (c mod 2^(l-1)) - (r mod 2^(l-1)), is r_top XOR c_top, linear as c is public:
@@ -52,7 +53,7 @@ def truncate(x: RingArray, frac_bits: int, supply: Supply, ring: Ring) -> Progra
     sign = word(1) - (c_top << word(1))  # 1 or -1
     out = ring.sub(ring.mul(top, sign * weight), low)
     public = ring.sub(ring.add(c_low, c_top * weight), word((1 << (bits - 2)) >> f))
-    return seats.add_public(out, public, ring)
+    return seats.add_public(out, public[0], ring)
 
 
 def truncate_local(x: ArrayLike, frac_bits: int, ring: Ring) -> RingArray:
