@@ -74,7 +74,7 @@ def deal(item: Item, n: int, ring: Ring, rngs: Sequence[Rng]) -> Shares:
     bound = tuple(np.empty((n, *shape), ring.dtype) for shape in item.bound)
     for party, rng in enumerate(rngs):
         for rows in free if party == n - 1 else (*free, *bound):
-            ring.fill(rows[party : party + 1], rng)  # a view, even of single numbers
+            ring.fill(_row(rows, party), rng)
     secrets = item.follow([ring.sum(rows, axis=0) for rows in free], ring)
     for rows, secret in zip(bound, secrets, strict=True):
         # Words wrap, and 2^l divides their modulus.
@@ -83,6 +83,11 @@ def deal(item: Item, n: int, ring: Ring, rngs: Sequence[Rng]) -> Shares:
             np.subtract(correction, rows[party], out=correction)
         np.bitwise_and(correction, ring.mask, out=correction)
     return Shares(free, bound)
+
+
+def _row(rows: RingArray, party: int) -> RingArray:
+    """A view of one party's row, also where it is a single number."""
+    return rows[party] if rows.ndim > 1 else rows[party : party + 1]
 
 
 class LocalDealer:
