@@ -75,10 +75,10 @@ class Open:
 class Tell:
     """Ask for what all n parties tell: n byte strings for one from each party present.
 
-    size: of each byte string, public.
+    sizes: of each party's byte string, public, (n,).
     """
 
-    size: int
+    sizes: tuple[int, ...]
     payloads: tuple[bytes, ...] = field(repr=False)
 
 
@@ -92,7 +92,7 @@ def together(program: Program[T], n: int, *, network: LocalNetwork | None = None
         request = next(program)
         while True:
             if network is not None:
-                size = n * (n - 1) * wire_bytes(request)
+                size = (n - 1) * sum(wire_bytes(request, party) for party in range(n))
                 network.count("program.opening", n * (n - 1), size)
                 network.next_round()
             request = program.send(_answer(request))
@@ -139,14 +139,14 @@ class Opening(Message, frozen=True, tag="program.opening"):
         return int.from_bytes(self.route[4:], "little")
 
 
-def wire_bytes(request: Request) -> int:
+def wire_bytes(request: Request, party: int) -> int:
     """Bytes of one party's message for ``request``."""
-    return len(Opening.make(bytes(SESSION_BYTES), 0, 0, bytes(_size(request))).to_bytes())
+    return len(Opening.make(bytes(SESSION_BYTES), 0, 0, bytes(_size(request, party))).to_bytes())
 
 
-def _size(request: Request) -> int:
+def _size(request: Request, party: int) -> int:
     if isinstance(request, Tell):
-        return request.size
+        return request.sizes[party]
     return sum(int(shares[0].size) for shares in request.shares) * request.ring.element_bytes()
 
 
@@ -227,9 +227,10 @@ class PartyRun(Generic[T]):
         """PeerError unless ``payload`` answers the present request."""
         request = self._request
         assert request is not None
-        if len(payload) != _size(request):
+        expected = _size(request, sender)
+        if len(payload) != expected:
             raise PeerError(
-                f"{len(payload)} bytes came where {_size(request)} are expected", party=sender
+                f"{len(payload)} bytes came where {expected} are expected", party=sender
             )
         if isinstance(request, Open):
             try:
