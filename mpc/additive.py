@@ -19,11 +19,16 @@ from numpy.typing import ArrayLike
 
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
+from mpc.core.keystream import PIECE_BYTES
 from mpc.core.prg import SEED_BYTES, Prg, PrgFactory
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng, Shape
 
 MAX_PARTIES = 2**16
+
+# Bytes of a row of shares that are dealt at once: all rows of a few parties stay in the second
+# cache level until the correction is made.
+_PIECE_BYTES = 2 * PIECE_BYTES
 
 
 def deal(
@@ -65,14 +70,19 @@ def share(x: ArrayLike, n: int, ring: Ring, *, rng: Rng = SYSTEM_RNG) -> RingArr
     """Split ``x`` into ``n`` additive shares over Z_2^l; any n-1 of them are uniform.
 
     x: ring dtype, any shape s, entries below 2^l.  Returns (n, *s), same dtype, row i for party i;
-    the last row is the correction, which the dealer keeps.
+    the last row is the correction, which the dealer keeps. Large arrays are dealt piece by piece.
     Raises ParameterError if n lies outside [2, 2^16] or an entry outside the ring.
     """
     secret = ring.check(x)
-    parts = deal(secret, n, ring, rng)
+    n = integer("n", n, 2, MAX_PARTIES)
     shares = np.empty((n, *secret.shape), dtype=ring.dtype)
-    for party, part in enumerate(parts):
-        shares[party] = part
+    flat, given = shares.reshape(n, -1), secret.reshape(-1)
+    step = _PIECE_BYTES // ring.element_bytes()
+    for start in range(0, given.size, step):
+        rows = flat[:, start : start + step]
+        rest = rows[n - 1]
+        rest[...] = given[start : start + step]
+        deque(_deal(rest, (ring.fill(row, rng) for row in rows[:-1]), ring), maxlen=0)
     return shares
 
 

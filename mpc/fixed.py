@@ -103,6 +103,8 @@ class FixedPoint:
             out[piece] = self.ring.reduce(steps.astype(np.int64))
 
     def _encode_integers(self, array: NDArray[Any]) -> RingArray:
+        if array.dtype.kind == "b":
+            array = array.astype(np.uint8)  # numpy compares no boolean with 2^63
         try:
             elements = self.ring.reduce(array)
         except ParameterError as error:

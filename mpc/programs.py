@@ -2,8 +2,8 @@
 
 A program is a generator. It computes on the shares of the parties that are *present*, who form the
 leading axis of every array, and yields what they send to everybody; what everybody has sent comes
-back. ``together`` runs all n parties of a program in one process. ``PartyRun`` runs it for a single
-party, with messages; both run the same lines.
+back. ``together`` runs all n parties of a program in one process; ``mpc.party_run`` runs it for a
+single party, with messages. Both run the same lines.
 
 Source: the online phase of Damgard, Pastro, Smart and Zakarias (CRYPTO 2012): all openings by
     broadcast.
@@ -13,19 +13,28 @@ Model: links are authenticated and hide their content where a program's own mode
 Leaks: the number of openings and their sizes, which depend on public values alone.
 """
 
-from collections.abc import Generator
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
 
 from mpc.core.checks import integer
-from mpc.core.errors import ParameterError, PeerError, StateError, WireError
+from mpc.core.errors import ParameterError, WireError
+from mpc.core.keystream import PIECE_BYTES
 from mpc.core.local import LocalNetwork
 from mpc.core.ring import Ring, RingArray
 from mpc.core.wire import Message
 
 SESSION_BYTES = 16
 MAX_PARTIES = 2**16
-MAX_STEPS = 2**32 - 1
+KIND = "program.opening"
+
+# Bytes of one row of an array that a step works on at once. All rows of a few parties fit into the
+# caches of a core together; smaller pieces leave more to the interpreter.
+_PIECE_BYTES = 4 * PIECE_BYTES
 
 T = TypeVar("T")
 
@@ -38,9 +47,9 @@ class Seats:
     only: int | None = None
 
     def __post_init__(self) -> None:
-        integer("n", self.n, 2, MAX_PARTIES)
+        object.__setattr__(self, "n", integer("n", self.n, 2, MAX_PARTIES))
         if self.only is not None:
-            integer("only", self.only, 0, self.n - 1)
+            object.__setattr__(self, "only", integer("only", self.only, 0, self.n - 1))
 
     @property
     def present(self) -> range:
@@ -86,19 +95,103 @@ Request = Open | Tell
 Program = Generator[Request, Any, T]
 
 
-def together(program: Program[T], n: int, *, network: LocalNetwork | None = None) -> T:
-    """Run a program with all ``n`` parties present; what they send is counted in ``network``."""
+def together(
+    program: Program[T],
+    n: int,
+    *,
+    network: LocalNetwork | None = None,
+    session: bytes = bytes(SESSION_BYTES),
+) -> T:
+    """Run a program with all ``n`` parties present.
+
+    network: counts what they send. If it records views, every message is sent, as each party's
+    ``mpc.party_run.PartyRun`` of this ``session`` would; otherwise only sums change hands.
+    """
+    if network is not None and network.records:
+        return _run(program, n, partial(_post, network, session, n))
+    traffic = _Traffic(n)
+    result = _run(program, n, traffic.add)
+    traffic.count(network)
+    return result
+
+
+def in_pieces(
+    make: Callable[..., Program[RingArray]],
+    arrays: Sequence[RingArray],
+    ring: Ring,
+    *,
+    network: LocalNetwork | None = None,
+) -> RingArray:
+    """Run ``make(*arrays)`` on all n parties' shares, piece by piece, so that all stays in cache.
+
+    arrays: one or more, all (n, m). ``make`` gets any columns of them, and its program returns as
+    many columns of shares, each of which depends on the same column of the arrays alone. What the
+    pieces send in a step is counted as one message; the pieces take items of their own. Where the
+    network records views, the program runs once, on the whole arrays.
+    """
+    n, width = arrays[0].shape
+    if network is not None and network.records:
+        return together(make(*arrays), n, network=network)
+    out, traffic = np.empty((n, width), ring.dtype), _Traffic(n)
+    for piece in pieces(width, ring):
+        out[:, piece] = _run(make(*(each[:, piece] for each in arrays)), n, traffic.add)
+    traffic.count(network)
+    return out
+
+
+def pieces(count: int, ring: Ring) -> Iterator[slice]:
+    """``count`` elements in slices of ``_PIECE_BYTES``; no elements are one empty slice."""
+    step = _PIECE_BYTES // ring.element_bytes()
+    return (slice(start, min(start + step, count)) for start in range(0, max(count, 1), step))
+
+
+def _run(program: Program[T], n: int, note: Callable[[int, Request], None]) -> T:
+    """The program's result with all n parties present; ``note`` is told of every step."""
     try:
-        request = next(program)
+        step, request = 0, next(program)
         while True:
-            if network is not None:
-                size = (n - 1) * sum(wire_bytes(request, party) for party in range(n))
-                network.count("program.opening", n * (n - 1), size)
-                network.next_round()
-            request = program.send(_answer(request))
+            check_request(request, range(n))
+            note(step, request)
+            step, request = step + 1, program.send(_answer(request))
     except StopIteration as end:
         result: T = end.value
-        return result
+    return result
+
+
+class _Traffic:
+    """Bytes of each party's payload in each step, all pieces of a run together."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._steps: list[list[int]] = []
+
+    def add(self, step: int, request: Request) -> None:
+        """Note what is sent in a step, by one piece or by all."""
+        if step == len(self._steps):
+            self._steps.append([0] * self._n)
+        sizes = self._steps[step]
+        for party in range(self._n):
+            sizes[party] += payload_bytes(request, party)
+
+    def count(self, network: LocalNetwork | None) -> None:
+        """Tell the network, one message from everybody to everybody in each step."""
+        others = self._n - 1
+        for sizes in self._steps:
+            if network is None:
+                return
+            network.count(KIND, self._n * others, others * sum(map(wire_bytes, sizes)))
+            network.next_round()
+
+
+def _post(network: LocalNetwork, session: bytes, n: int, step: int, request: Request) -> None:
+    for party in range(n):
+        data = Opening.make(session, step, party, payload_of(request, party)).to_bytes()
+        for other in range(n):
+            if other != party:
+                network.send(party, other, KIND, data)
+    for party in range(n):
+        network.receive(party)
+    network.next_round()
 
 
 def _answer(request: Request) -> tuple[Any, ...]:
@@ -107,7 +200,7 @@ def _answer(request: Request) -> tuple[Any, ...]:
     return tuple(request.ring.sum(shares, axis=0) for shares in request.shares)
 
 
-class Opening(Message, frozen=True, tag="program.opening"):
+class Opening(Message, frozen=True, tag=KIND):
     """What one party sends to everybody in one step of a program.
 
     route: step, sender, four bytes each, little-endian.
@@ -139,154 +232,49 @@ class Opening(Message, frozen=True, tag="program.opening"):
         return int.from_bytes(self.route[4:], "little")
 
 
-def wire_bytes(request: Request, party: int) -> int:
-    """Bytes of one party's message for ``request``."""
-    return len(Opening.make(bytes(SESSION_BYTES), 0, 0, bytes(_size(request, party))).to_bytes())
+def check_request(request: Request, present: range) -> None:
+    """ParameterError for a request that does not say what each party present sends."""
+    if isinstance(request, Tell):
+        told = [len(payload) for payload in request.payloads]
+        fits = told == [request.sizes[party] for party in present]
+    else:
+        fits = all(shares.shape[:1] == (len(present),) for shares in request.shares)
+    if not fits:
+        raise ParameterError("a step of the program does not fit the parties present")
 
 
-def _size(request: Request, party: int) -> int:
+def wire_bytes(payload: int) -> int:
+    """Bytes on the wire of an ``Opening`` with so many bytes of payload."""
+    # The length of the payload takes one byte, two, or four.
+    return _EMPTY_BYTES + payload + (0 if payload < 1 << 8 else 1 if payload < 1 << 16 else 3)
+
+
+_EMPTY_BYTES = len(Opening.make(bytes(SESSION_BYTES), 0, 0, b"").to_bytes())
+
+
+def payload_of(request: Request, row: int) -> bytes:
+    """What the party of a row sends to everybody."""
+    if isinstance(request, Tell):
+        return request.payloads[row]
+    return b"".join(request.ring.to_bytes(shares[row, ...]) for shares in request.shares)
+
+
+def payload_bytes(request: Request, party: int) -> int:
+    """How many bytes a party sends to each other one for ``request``."""
     if isinstance(request, Tell):
         return request.sizes[party]
-    return sum(int(shares[0].size) for shares in request.shares) * request.ring.element_bytes()
+    count = sum(math.prod(shares.shape[1:]) for shares in request.shares)
+    return count * request.ring.element_bytes()
 
 
-class PartyRun(Generic[T]):
-    """One party's run of a program, without input and output of its own.
-
-    ``outgoing`` is the message that everybody else is to get; ``receive`` takes theirs; whenever
-    all have come, the program goes on and ``outgoing`` changes. A peer can be one step ahead of us,
-    and no more: what it sends early is kept. A message that is refused changes nothing, but for an
-    early one whose size turns out wrong when its step begins: that one is dropped.
-    An error that the program itself raises, as a failed check of MACs, ends the run.
-    session: 16 bytes, fresh for each run and the same for all.
-    """
-
-    def __init__(self, program: Program[T], seats: Seats, session: bytes) -> None:
-        if seats.only is None:
-            raise ParameterError("a PartyRun is for a single party", remedy="use together")
-        if not isinstance(session, bytes) or len(session) != SESSION_BYTES:
-            raise ParameterError(f"session must be {SESSION_BYTES} bytes")
-        self._program = program
-        self._seats = seats
-        self._party = seats.only
-        self._session = session
-        self._step = -1
-        self._arrived: list[dict[int, bytes]] = [{}, {}]  # of this step and of the next
-        self._request: Request | None = None
-        self._result: tuple[T] | None = None
-        self._advance(None)
-
-    @property
-    def outgoing(self) -> Opening | None:
-        """What this party sends to all others in the present step; None once it is done."""
-        if self._request is None:
-            return None
-        return Opening.make(self._session, self._step, self._party, self._own())
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the program has ended."""
-        return self._result is not None
-
-    @property
-    def result(self) -> T:
-        """What the program returned. StateError before its end."""
-        if self._result is not None:
-            return self._result[0]
-        if self._request is None:
-            raise StateError("the program was aborted and has no result")
-        raise StateError(f"the program waits for {sorted(self._missing())}")
-
-    def receive(self, message: Opening) -> None:
-        """Take another party's message.
-
-        Raises PeerError for another session, sender or step, for a repeat and for a size that does
-        not fit; StateError after the end.
-        """
-        if self._request is None:
-            raise StateError("this program has ended")
-        sender = message.sender
-        if message.session != self._session:
-            raise PeerError("a message belongs to another session", party=sender)
-        if sender == self._party or sender >= self._seats.n:
-            raise PeerError(f"party {sender} has nothing to send here", party=sender)
-        ahead = message.step - self._step
-        if ahead not in (0, 1):
-            raise PeerError(
-                f"a message of step {message.step} came in step {self._step}", party=sender
-            )
-        if sender in self._arrived[ahead]:
-            raise PeerError(f"party {sender} has sent step {message.step} before", party=sender)
-        if not ahead:
-            self._check(sender, message.payload)
-        self._arrived[ahead][sender] = message.payload
-        while self._request is not None and not self._missing():
-            self._finish_step()
-
-    def _check(self, sender: int, payload: bytes) -> None:
-        """PeerError unless ``payload`` answers the present request."""
-        request = self._request
-        assert request is not None
-        expected = _size(request, sender)
-        if len(payload) != expected:
-            raise PeerError(
-                f"{len(payload)} bytes came where {expected} are expected", party=sender
-            )
-        if isinstance(request, Open):
-            try:
-                _read(request, payload)
-            except WireError as error:
-                raise PeerError(error.message, party=sender) from None
-
-    def _missing(self) -> set[int]:
-        return set(range(self._seats.n)) - {self._party} - set(self._arrived[0])
-
-    def _own(self) -> bytes:
-        request = self._request
-        if isinstance(request, Tell):
-            return request.payloads[0]
-        assert request is not None
-        return b"".join(request.ring.to_bytes(shares[0]) for shares in request.shares)
-
-    def _finish_step(self) -> None:
-        request, arrived = self._request, self._arrived[0]
-        assert request is not None
-        if isinstance(request, Tell):
-            parties = range(self._seats.n)
-            answer: tuple[Any, ...] = tuple(
-                request.payloads[0] if p == self._party else arrived[p] for p in parties
-            )
-        else:
-            sums = [shares[0].copy() for shares in request.shares]
-            for payload in arrived.values():
-                for total, part in zip(sums, _read(request, payload), strict=True):
-                    request.ring.add(total, part, out=total)
-            answer = tuple(sums)
-        self._advance(answer)
-
-    def _advance(self, answer: tuple[Any, ...] | None) -> None:
-        self._arrived = [self._arrived[1], {}]
-        try:
-            self._request = next(self._program) if answer is None else self._program.send(answer)
-        except StopIteration as end:
-            self._request, self._result = None, (end.value,)
-            return
-        except BaseException:
-            self._request = None
-            raise
-        self._step += 1
-        for sender, payload in tuple(self._arrived[0].items()):
-            try:
-                self._check(sender, payload)
-            except PeerError:
-                del self._arrived[0][sender]
-                raise
-
-
-def _read(request: Open, payload: bytes) -> list[RingArray]:
+def read_arrays(payload: bytes, shapes: Iterable[tuple[int, ...]], ring: Ring) -> list[RingArray]:
+    """Ring elements of several shapes, one behind the other; WireError unless they fit exactly."""
+    shapes = tuple(shapes)
+    sizes = [math.prod(shape) * ring.element_bytes() for shape in shapes]
+    if len(payload) != sum(sizes):
+        raise WireError(f"{len(payload)} bytes came where {sum(sizes)} are expected")
     parts, start = [], 0
-    for shares in request.shares:
-        size = shares[0].size * request.ring.element_bytes()
-        parts.append(request.ring.from_bytes(payload[start : start + size], shares.shape[1:]))
+    for shape, size in zip(shapes, sizes, strict=True):
+        parts.append(ring.from_bytes(payload[start : start + size], shape))
         start += size
     return parts

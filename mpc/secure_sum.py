@@ -9,7 +9,8 @@ Source: PriRec (Chen et al., 2020), Algorithm 1. Names: the paper's user i is th
     caller.
 Model: semi-honest; the receiver and up to n-2 neighbours collude, or n-1 neighbours without
     her. Links hide their content (``mpc.secure_sum_relay`` where they do not). Perfect secrecy,
-    given uniform bytes. One altered message alters the sum, and nobody can tell.
+    given uniform bytes. One altered message alters the sum, and nobody can tell; with
+    ``security="malicious"`` the sum aborts instead: ``mpc.secure_sum_malicious``.
 Leaks: the sum to the receiver; who sums for whom to the network. It protects *one* sum: two sums
     that differ in one neighbour, or in one neighbour's input, open that input by subtraction.
 Error: none in the ring; the caller keeps n inputs within ``FixedPoint.headroom(n)``.
@@ -19,11 +20,14 @@ Differs: fewer than three neighbours are refused; the paper's N = 1 sends the mo
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mpc import secure_sum_malicious
 from mpc.additive import deal, reconstruct
 from mpc.core.errors import ParameterError, PeerError, StateError
+from mpc.core.local import LocalNetwork
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
 from mpc.secure_sum_channels import Channel, DirectChannel, Groups, HandOver
+from mpc.secure_sum_malicious import SECURITY_BITS, MaliciousSum
 from mpc.secure_sum_messages import PartialSum, ShareMessage, SumTerms, check_count
 from mpc.secure_sum_relay import PairKeys, SealedRelay
 
@@ -32,6 +36,7 @@ __all__ = [
     "DirectChannel",
     "Groups",
     "HandOver",
+    "MaliciousSum",
     "Neighbour",
     "PairKeys",
     "PartialSum",
@@ -54,6 +59,8 @@ def batch_sum(
     rng: Rng = SYSTEM_RNG,
     channel: Channel | None = None,
     groups: Groups | None = None,
+    security: str = "semi-honest",
+    s: int = SECURITY_BITS,
 ) -> RingArray:
     """Run Algorithm 1 for B receivers at once, everybody's work included; returns (B, D).
 
@@ -61,7 +68,10 @@ def batch_sum(
     axis leads: docs/decisions/0006-party-axis-before-batch-axis.md.
     channel: how shares travel; by default arrays change hands and nothing is counted.
     groups: the ids of all parties, for channels that need them.
-    Raises ParameterError for fewer than 3 neighbours, another shape or entries outside the ring.
+    security: "semi-honest", or "malicious": with MACs, ``s`` bits of security and a dealer
+        (``MaliciousSum`` for the parties); its messages are masked and take no sealing channel.
+    Raises ParameterError for fewer than 3 neighbours, another shape or entries outside the ring,
+    AbortError where a malicious party has altered something.
     """
     inputs = ring.check(x)
     if inputs.ndim != 3 or inputs.shape[2] == 0:
@@ -73,6 +83,9 @@ def batch_sum(
             f"groups must name ({n}, {batch}) neighbours, got {groups.neighbours.shape}"
         )
     link = HandOver() if channel is None else channel
+    if security != "semi-honest":
+        network = _open_network(security, link)
+        return secure_sum_malicious.batch_sum(inputs, ring, s=s, rng=rng, network=network)
     link.open(groups, (n, batch, dim), ring)
     partials = np.empty((n, batch, dim), dtype=ring.dtype)
     step = max(1, min(batch, _PLANE_BYTES // (n * dim * ring.element_bytes())))
@@ -88,6 +101,20 @@ def batch_sum(
                 add_shares(sums, link.shares(columns, offset, shares), offset)
         partials[:, columns] = sums
     return reconstruct(link.partials(partials), ring)
+
+
+def _open_network(security: str, channel: Channel) -> LocalNetwork | None:
+    """The network that counts the messages of a sum with MACs, if any."""
+    if security != "malicious":
+        raise ParameterError(f"security is 'semi-honest' or 'malicious', got {security!r}")
+    if type(channel) is HandOver:
+        return None
+    if type(channel) is DirectChannel and not channel.network.records:
+        return channel.network
+    raise ParameterError(
+        "a malicious sum counts messages on a DirectChannel whose network records no views",
+        remedy="run the parties of a MaliciousSum over any other network",
+    )
 
 
 def add_shares(sums: RingArray, shares: RingArray, offset: int) -> None:

@@ -10,10 +10,11 @@ Error: none. Products of field elements are summed in doubles that hold them exa
 Differs: a secret of 32 bytes is 16 elements of Z_65537, each shared by a polynomial of its own.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ Elements = NDArray[np.uint32]
 
 MAX_PARTIES = 2**16
 _EXACT = 1 << 53  # doubles hold all integers up to here
+_PIECE_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -51,16 +53,29 @@ class Field:
             raise ParameterError(f"an element lies outside [0, {self.prime})")
         return array
 
-    def matmul(self, left: Elements, right: Elements) -> Elements:
-        """The matrix product of (m, k) and (k, j) elements: (m, j), exact."""
+    def matmul(self, left: NDArray[Any], right: NDArray[Any]) -> Elements:
+        """The matrix product of (m, k) and (k, j) elements: (m, j), exact.
+
+        Elements as uint32, or as float64 where one matrix serves many products.
+        """
+        (rows, terms), columns = left.shape, right.shape[1]
         most = max(1, (_EXACT - 1) // (self.prime - 1) ** 2)
-        total = np.zeros((left.shape[0], right.shape[1]))
-        for start in range(0, left.shape[1], most):
-            part = slice(start, start + most)
-            # At most ``most`` products below p^2 add up in any order, and all sums are exact.
-            product = left[:, part].astype(np.float64) @ right[part].astype(np.float64)
-            total = np.fmod(total + np.fmod(product, self.prime), self.prime)
-        return total.astype(np.uint32)
+        wide = max(1, _PIECE_BYTES // (8 * max(1, min(terms, most))))
+        out = np.empty((rows, columns), np.uint32)
+        for first in range(0, columns, wide):
+            column = slice(first, first + wide)
+            total = np.zeros((rows, 1))
+            for start in range(0, terms, most):
+                part = slice(start, start + most)
+                # At most ``most`` products below p^2 add up in any order, and all sums are exact.
+                product = _doubles(left[:, part]) @ _doubles(right[part, column])
+                total = np.fmod(product, self.prime) + total
+            out[:, column] = np.fmod(total, self.prime) if terms > most else total
+        return out
+
+
+def _doubles(elements: NDArray[Any]) -> NDArray[np.float64]:
+    return elements.astype(np.float64, copy=False)
 
 
 FIELD = Field()
@@ -77,30 +92,50 @@ def share(
     given = field.check(secrets)
     n = integer("n", n, 2, min(MAX_PARTIES, field.prime - 1))
     t = integer("t", t, 2, n)
-    coefficients = np.empty((t, given.size), np.uint32)
-    coefficients[0] = given.reshape(-1)
-    coefficients[1:] = rng.uniform(field.prime, (t - 1, given.size), np.uint32)
-    return field.matmul(_powers(n, t, field), coefficients).reshape(n, *given.shape)
+    powers, flat = _powers(n, t, field), given.reshape(-1)
+    shares = np.empty((n, flat.size), np.uint32)
+    # As many secrets at once as leave their coefficients in the third cache level.
+    step = max(1, _PIECE_BYTES // (8 * t))
+    for start in range(0, flat.size, step):
+        piece = flat[start : start + step]
+        coefficients = np.empty((t, piece.size))
+        coefficients[0] = piece
+        coefficients[1:] = rng.uniform(field.prime, (t - 1, piece.size), np.uint32)
+        shares[:, start : start + step] = field.matmul(powers, coefficients)
+    return shares.reshape(n, *given.shape)
 
 
 def reconstruct(
-    indices: Sequence[int], shares: ArrayLike, t: int, *, field: Field = FIELD
+    indices: Sequence[SupportsIndex] | NDArray[Any],
+    shares: ArrayLike,
+    t: int,
+    *,
+    field: Field = FIELD,
 ) -> Elements:
     """The secrets (*s) from at least ``t`` shares (k, *s); row j has the index indices[j].
 
-    The first t shares count. Raises ParameterError for fewer, for an index twice or 0, and for
-    entries outside the field; an altered share gives a wrong secret.
+    The first t shares count, and their weights are kept for the next secrets. Raises
+    ParameterError for fewer shares, for an index twice or 0, and for entries outside the field; an
+    altered share gives a wrong secret.
     """
     rows = field.check(shares)
     t = integer("t", t, 2, min(MAX_PARTIES, field.prime - 1))
-    if rows.ndim == 0 or rows.shape[0] != len(indices):
-        raise ParameterError(f"{len(indices)} indices do not name shares of shape {rows.shape}")
-    if len(indices) < t:
-        raise ParameterError(f"{t} shares are needed, got {len(indices)}")
-    chosen = tuple(int(index) for index in indices[:t])
-    weights = lagrange(chosen, field)
+    given = _exact(indices)
+    if rows.ndim == 0 or rows.shape[0] != len(given):
+        raise ParameterError(f"{len(given)} indices do not name shares of shape {rows.shape}")
+    if len(given) < t:
+        raise ParameterError(f"{t} shares are needed, got {len(given)}")
+    if len(set(given)) < len(given) or min(given) < 1:
+        raise ParameterError("indices of shares are distinct, and at least 1")
     flat = rows[:t].reshape(t, -1)
-    return field.matmul(weights[np.newaxis], flat).reshape(rows.shape[1:])
+    return field.matmul(_weights(given[:t], field), flat).reshape(rows.shape[1:])
+
+
+def _exact(indices: Sequence[SupportsIndex] | NDArray[Any]) -> tuple[int, ...]:
+    try:
+        return tuple(map(operator.index, indices))
+    except TypeError:
+        raise ParameterError("indices of shares are integers") from None
 
 
 @lru_cache(maxsize=64)
@@ -126,11 +161,19 @@ def lagrange(indices: tuple[int, ...], field: Field = FIELD) -> Elements:
     return weights
 
 
+@lru_cache(maxsize=64)
+def _weights(indices: tuple[int, ...], field: Field) -> NDArray[np.float64]:
+    """``lagrange`` as a matrix (1, t) of doubles."""
+    weights = _doubles(lagrange(indices, field)[np.newaxis])
+    weights.flags.writeable = False
+    return weights
+
+
 @lru_cache(maxsize=16)
-def _powers(n: int, t: int, field: Field) -> Elements:
-    """i^j for i = 1..n and j = 0..t-1."""
+def _powers(n: int, t: int, field: Field) -> NDArray[np.float64]:
+    """i^j for i = 1..n and j = 0..t-1, as doubles."""
     points = np.arange(1, n + 1, dtype=np.uint64)
-    table = np.ones((n, t), dtype=np.uint32)
+    table = np.ones((n, t))
     column = np.ones(n, dtype=np.uint64)
     for power in range(1, t):
         column = column * points % np.uint64(field.prime)

@@ -1,169 +1,66 @@
 """Sharing with MACs over Z_{2^(k+s)}: parties that alter what they send are caught.
 
 A number x of Z_{2^k} is shared modulo 2^(k+s), and so is its MAC alpha x, under a key alpha that is
-shared too and that nobody knows. What was opened is checked in one batch before a result counts.
+shared too and that nobody knows. All that was opened is checked in one batch: before a result is
+opened, because an altered product would make it tell of a factor, and before a result counts.
 
 Source: Cramer, Damgard, Escudero, Scholl and Xing, "SPDZ2k: efficient MPC mod 2^k for dishonest
-    majority" (CRYPTO 2018). Names: k, s, alpha as there; the checked values are z_j, their MACs
-    m_j, the coins chi_j.
+    majority" (CRYPTO 2018). Names: k, s, alpha as there; see ``mpc.spdz2k_check`` for the rest.
 Model: malicious; n-1 parties collude and see honest messages of a step before they send their own.
-    Key, MACs, masks and triples come from a trusted dealer. Channels authenticate.
-Leaks: what is opened. An abort may depend on the attacker's choice alone, and on nothing secret.
-Error: an altered opening passes with a probability of at most (s+1) 2^-s in each batch.
-Rounds: an opening takes one; the check of a batch takes four.
+    Key, masks and triples come from a trusted dealer. Channels authenticate; between the parties
+    they need not hide anything.
+Leaks: what is opened. Whether a run aborts depends on the attacker and on the key, on no input.
+Error: an altered opening passes a check with a probability of at most (s+1) 2^-s.
+Rounds: one for inputs, an opening or a product; four for a check.
 Differs: a dealer takes the place of the paper's oblivious transfers and sacrifice. There is no
-    protection against a lie about one's own input, and no fairness: who aborts last may have seen
-    the result.
+    protection against a lie about one's own input, and no fairness: who speaks last may have seen
+    the result and refuse it to the others, or to some of them.
 """
 
-import hashlib
-import hmac
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mpc.core.checks import integer
-from mpc.core.errors import AbortError, ParameterError, StateError
-from mpc.core.keys import label
-from mpc.core.prg import SEED_BYTES, Prg
-from mpc.core.ring import Ring, RingArray
+from mpc.core.errors import AbortError, ParameterError, PeerError, StateError, WireError
+from mpc.core.ring import RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
-from mpc.programs import Open, Program, Seats, Tell
-from mpc.supply import Dims, Item, Product, Shares, deal
+from mpc.programs import Open, Program, Tell
+from mpc.spdz2k_check import (
+    COIN_BYTES,
+    REMEDY,
+    Transcript,
+    coins,
+    committed,
+    joint_seeds,
+    residue,
+)
+from mpc.spdz2k_supply import Authenticated, MacSupply, Masks, Random, Sizes, spread
+from mpc.supply import Dims, Product
 
-DIGEST_BYTES = 32
-_COIN_BYTES = SEED_BYTES
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """k bits of data and s bits of security, in one ring of k + s <= 64 bits."""
-
-    k: int
-    s: int
-
-    def __post_init__(self) -> None:
-        integer("k", self.k, 1, 63)
-        integer("s", self.s, 1, 64 - self.k)
-
-    @property
-    def ring(self) -> Ring:
-        """Z_{2^(k+s)}."""
-        return Ring(self.k + self.s)
-
-    @property
-    def data(self) -> Ring:
-        """Z_{2^k}."""
-        return Ring(self.k)
-
-    def lift(self, x: RingArray) -> RingArray:
-        """Data elements as elements of the large ring."""
-        return self.data.check(x).astype(self.ring.dtype)
-
-    def lower(self, x: RingArray) -> RingArray:
-        """The data in elements of the large ring: modulo 2^k."""
-        return self.data.reduce(x)
-
-
-@dataclass(frozen=True)
-class Random(Item):
-    """Uniform elements of the large ring."""
-
-    shape: Dims
-
-    @property
-    def free(self) -> tuple[Dims, ...]:
-        """The elements."""
-        return (self.shape,)
-
-    @property
-    def bound(self) -> tuple[Dims, ...]:
-        """Nothing."""
-        return ()
-
-    def follow(self, free: Sequence[RingArray], ring: Ring) -> tuple[RingArray, ...]:
-        """See ``Item.follow``."""
-        return ()
-
-
-@dataclass(frozen=True, eq=False)
-class WithMacs(Item):
-    """An item with the MAC of every component behind its own bound ones."""
-
-    item: Item
-    alpha: RingArray = field(repr=False)
-
-    @property
-    def free(self) -> tuple[Dims, ...]:
-        """Those of the item."""
-        return self.item.free
-
-    @property
-    def bound(self) -> tuple[Dims, ...]:
-        """Those of the item, then a MAC for each free and each bound component."""
-        return (*self.item.bound, *self.item.free, *self.item.bound)
-
-    def follow(self, free: Sequence[RingArray], ring: Ring) -> tuple[RingArray, ...]:
-        """See ``Item.follow``."""
-        bound = self.item.follow(free, ring)
-        return (*bound, *(ring.mul(self.alpha, x) for x in (*free, *bound)))
-
-
-@dataclass(frozen=True, eq=False)
-class Authenticated:
-    """Shares of numbers and of their MACs, both (present, *s)."""
-
-    value: RingArray = field(repr=False)
-    mac: RingArray = field(repr=False)
-
-
-class MacSupply:
-    """A trusted dealer and all n parties in one process: key, masks and triples with MACs.
-
-    alpha: shares of the key, (n,).
-    """
-
-    def __init__(self, n: int, sizes: Sizes, *, rng: Rng = SYSTEM_RNG) -> None:
-        self.seats = Seats(n)
-        self.sizes = sizes
-        self._rng = rng
-        self.alpha = sizes.ring.random((n,), rng)
-        self._alpha = sizes.ring.sum(self.alpha, axis=0)
-
-    def take(self, item: Item) -> tuple[Authenticated, ...]:
-        """The next item: its free components, then its bound ones, with their MACs."""
-        shares = self._deal(item)
-        values = (*shares.free, *shares.bound[: len(item.bound)])
-        macs = shares.bound[len(item.bound) :]
-        return tuple(Authenticated(v, m) for v, m in zip(values, macs, strict=True))
-
-    def take_input(self, shape: Dims, party: int) -> tuple[Authenticated, RingArray | None]:
-        """A mask that is known to ``party``: its shares, and the mask where she is present."""
-        (mask,) = self.take(Random(shape))
-        known = self.sizes.ring.sum(mask.value, axis=0) if party in self.seats.present else None
-        return mask, known
-
-    def _deal(self, item: Item) -> Shares:
-        n = self.seats.n
-        return deal(WithMacs(item, self._alpha), n, self.sizes.ring, [self._rng] * n)
+__all__ = ["Authenticated", "MacSession", "MacSupply", "Sizes"]
 
 
 class MacSession:
-    """One computation with MACs: its openings wait for ``check``, before which no result counts.
+    """One computation with MACs. What it opens counts only once ``check`` has come to its end.
 
-    supply: where key shares, masks and triples come from.  rng: for the coins of the check.
+    Arrays of public or own elements have the shape (*b, *s), shares (present, *b, *s), with the
+    supply's *b in front: () for a single computation. With *b there are several of them side by
+    side, each with key, coins, transcript and check of its own.
+    supply: where key shares, masks and triples come from.  rng: for coins and salts of the check.
     """
 
     def __init__(self, supply: MacSupply, *, rng: Rng = SYSTEM_RNG) -> None:
         self.supply = supply
+        self.seats = supply.seats
         self.sizes = supply.sizes
         self.ring = supply.sizes.ring
         self._rng = rng
         self._opened: list[RingArray] = []
         self._macs: list[RingArray] = []
-        self._transcript = hashlib.sha256(label("mpc.spdz2k.transcript"))
-        self._is_over = False
+        self._transcript = Transcript(math.prod(supply.batch))
+        self._is_over = False  # for good, after a check that failed or was broken off
 
     def add(self, x: Authenticated, y: Authenticated) -> Authenticated:
         """x + y: no message."""
@@ -181,136 +78,153 @@ class MacSession:
         return Authenticated(ring.mul(x.value, factor), ring.mul(x.mac, factor))
 
     def add_public(self, x: Authenticated, value: RingArray) -> Authenticated:
-        """x + public elements: party 0 adds them, everybody adds her part to the MAC."""
+        """x + public elements (*b, *s): party 0 adds them, everybody her part to the MAC."""
+        return self._take_in(Authenticated(x.value.copy(), x.mac.copy()), value)
+
+    def _take_in(self, x: Authenticated, value: RingArray) -> Authenticated:
+        """``add_public`` in place."""
         ring = self.ring
-        key = self.supply.alpha.reshape(-1, *(1,) * np.ndim(value))
-        mac = ring.add(x.mac, ring.mul(key, value))
-        return Authenticated(self.supply.seats.add_public(x.value, value, ring), mac)
+        if 0 in self.seats.present:
+            x.value[0] = ring.add(x.value[0], value)
+        for row in range(len(x.mac)):
+            key, mac = self.supply.alpha[row, ...], x.mac[row, ...]
+            ring.add(mac, ring.mul(spread(key, value.ndim), value), out=mac)
+        return x
 
-    def input(
-        self, shape: Dims, mine: dict[int, RingArray], owners: Sequence[int]
-    ) -> Program[list[Authenticated]]:
-        """Shares of the data that each of ``owners`` brings: one step.
+    def input(self, x: dict[int, RingArray], shape: Dims, owner: int) -> Program[Authenticated]:
+        """Shares of the data that ``owner`` brings: one step. See ``input_sum``."""
+        return self.input_sum(x, shape, (owner,))
 
-        mine: the data of the owners who are present, elements of Z_{2^k} (*shape).
+    def input_sum(
+        self, x: dict[int, RingArray], shape: Dims, owners: Sequence[int]
+    ) -> Program[Authenticated]:
+        """Shares of the sum of what each of ``owners`` brings: one step.
+
+        x: the data (*b, *s) of the owners who are present, elements of Z_{2^k}.  shape: (*b, *s).
+        What she brings is an owner's own choice: no MAC protects from a lie about it.
         """
+        masks = self.supply.take_masks(shape, owners)
+        return (yield from self._brought(masks, x, shape, owners))
+
+    def sum_to(
+        self, party: int, x: dict[int, RingArray], shape: Dims, owners: Sequence[int]
+    ) -> Program[RingArray | None]:
+        """``input_sum``, then ``open_to`` of the sum, with one sharing of all masks: two steps."""
+        masks = self.supply.take_masks(shape, owners, party)
+        total = yield from self._brought(masks, x, shape, owners)
+        return (yield from self._unmasked(total, masks.output))
+
+    def _brought(
+        self, masks: Masks, x: dict[int, RingArray], shape: Dims, owners: Sequence[int]
+    ) -> Program[Authenticated]:
+        """What the owners bring, in place of their masks in the sum of all masks."""
         self._expect_open()
-        ring, seats = self.ring, self.supply.seats
-        masks = [self.supply.take_input(shape, owner) for owner in owners]
-        size = int(np.prod(shape, dtype=np.int64)) * ring.element_bytes()
-        payloads = dict.fromkeys(seats.present, b"")
-        for owner, (_, known) in zip(owners, masks, strict=True):
-            if known is not None:
-                masked = ring.sub(self.sizes.lift(mine[owner]), known)
-                payloads[owner] += ring.to_bytes(masked)
-        counts = [sum(owner == party for owner in owners) for party in range(seats.n)]
-        told = yield Tell(tuple(size * c for c in counts), tuple(payloads.values()))
-        self._note(*told)
-        taken = [0] * seats.n
-        inputs = []
-        for owner, (mask, _) in zip(owners, masks, strict=True):
-            data = told[owner][taken[owner] : taken[owner] + size]
-            taken[owner] += size
-            inputs.append(self.add_public(mask, ring.from_bytes(data, shape)))
-        return inputs
+        ring, known = self.ring, masks.inputs
+        payloads = dict.fromkeys(self.seats.present, b"")
+        for owner, own in known.items():
+            if owner not in x or x[owner].shape != shape:
+                raise ParameterError(f"party {owner} must bring an input of shape {shape}")
+            payloads[owner] = ring.to_bytes(ring.sub(self.sizes.lift(x[owner]), own, out=own))
+        size = math.prod(shape) * ring.element_bytes()
+        sizes = tuple(size if party in owners else 0 for party in range(self.seats.n))
+        told = yield Tell(sizes, tuple(payloads.values()))
+        total = self._elements(told, shape, owners)
+        # Whoever got other summands has the same sum, or will be found out: nothing else is used.
+        self._transcript.note(ring.to_bytes(total))
+        return self._take_in(masks.total, total)
 
     def multiply(self, x: Authenticated, y: Authenticated) -> Program[Authenticated]:
-        """x y, element by element: one step."""
-        a, b, c = self.supply.take(Product(x.value.shape[1:]))
+        """x y, element by element, both of one shape: one step."""
+        a, b, c = self.supply.take(Product(x.shape))
         d, e = yield from self._open(self.sub(x, a), self.sub(y, b))
         z = self.add(c, self.add(self.scale(b, d), self.scale(a, e)))
-        return self.add_public(z, self.ring.mul(d, e))
+        return self._take_in(z, self.ring.mul(d, e))
 
     def open(self, x: Authenticated) -> Program[RingArray]:
-        """The data of x, to everybody, unchecked until ``check``: elements of Z_{2^k}.
+        """The data of x (*b, *s), to everybody, unchecked until ``check``: elements of Z_{2^k}.
 
-        The upper s bits, which tell how x came about, are masked.
+        The upper s bits, which tell how x came about, are masked. One step, after a check of what
+        has been opened so far, if anything.
         """
-        (mask,) = self.supply.take(Random(x.value.shape[1:]))
-        top = self.scale(mask, self.ring.reduce(1 << self.sizes.k))
+        yield from self.check()
+        (mask,) = self.supply.take(Random(x.shape))
+        top = Authenticated(self.sizes.top(mask.value), self.sizes.top(mask.mac))
         (opened,) = yield from self._open(self.add(x, top))
         return self.sizes.lower(opened)
+
+    def open_to(self, party: int, x: Authenticated) -> Program[RingArray | None]:
+        """The data of x to one party alone, None where she is not present: otherwise as ``open``.
+
+        What everybody sees is masked in the whole ring; she knows the lower k bits of the mask.
+        """
+        masks = self.supply.take_masks(x.shape, (), party)
+        return (yield from self._unmasked(self.add(x, masks.total), masks.output))
+
+    def _unmasked(
+        self, masked: Authenticated, output: RingArray | None
+    ) -> Program[RingArray | None]:
+        yield from self.check()
+        (opened,) = yield from self._open(masked)
+        return None if output is None else self.sizes.data.sub(self.sizes.lower(opened), output)
+
+    def check(self) -> Program[None]:
+        """Whether all that was opened since the last check is right: four steps, or none.
+
+        Raises AbortError if not, and nothing goes on in this session. What it has opened so far may
+        serve only if this returns.
+        """
+        self._expect_open()
+        if not self._opened:
+            return
+        self._is_over = True
+        ring, batch = self.ring, self.supply.batch
+        rows, count = len(self.seats.present), self._transcript.count
+        # The coins are drawn when nothing can be altered any more.
+        mine = self._rng.words((rows, count, COIN_BYTES), np.uint8)
+        seeds = yield from committed(mine, self._transcript, self.seats, self._rng)
+        z, macs = _side_by_side(self._opened), _side_by_side(self._macs)
+        chi = coins(z.shape[-1], self.sizes, joint_seeds(seeds)).reshape(*batch, -1)
+        sigma = residue(self.supply.alpha, z, macs, chi, ring)
+        parts = yield from committed(self._bytes(sigma), self._transcript, self.seats, self._rng)
+        told = [part.tobytes() for part in parts]
+        total = self._elements(told, (count,), range(self.seats.n))
+        wrong = sum(any(ring.to_bytes(each)) for each in total)
+        if wrong:
+            where = f" in {wrong} of {count} computations" if batch else ""
+            raise AbortError(
+                f"a MAC does not fit{where}: somebody altered what was opened", remedy=REMEDY
+            )
+        self._opened, self._macs, self._is_over = [], [], False
 
     def _open(self, *values: Authenticated) -> Program[tuple[RingArray, ...]]:
         self._expect_open()
         opened: tuple[RingArray, ...] = yield Open(self.ring, tuple(v.value for v in values))
-        self._note(*(self.ring.to_bytes(z) for z in opened))
-        self._opened += [z.reshape(-1) for z in opened]
-        self._macs += [v.mac.reshape(len(v.mac), -1) for v in values]
+        self._transcript.note(*(self.ring.to_bytes(z) for z in opened))
+        batch = self.supply.batch
+        self._opened += [z.reshape(*batch, -1) for z in opened]
+        self._macs += [v.mac.reshape(len(v.mac), *batch, -1) for v in values]
         return opened
 
-    def check(self) -> Program[None]:
-        """Whether all that was opened is right: four steps. AbortError if not; no use after it."""
-        self._expect_open()
-        self._is_over = True
-        if not self._opened:
-            return
-        ring = self.ring
-        rows = len(self.supply.seats.present)
-        seeds = yield from self._committed([self._rng.bytes(_COIN_BYTES) for _ in range(rows)])
-        z, macs = np.concatenate(self._opened), np.concatenate(self._macs, axis=1)
-        joint = hashlib.sha256(label("mpc.spdz2k.coins", *seeds)).digest()
-        chi = coins(z.size, self.sizes, Prg(joint))
-        sigma = residue(self.supply.alpha, z, macs, chi, ring)
-        parts = yield from self._committed([ring.to_bytes(each) for each in sigma])
-        total = ring.sum([ring.from_bytes(part, ()) for part in parts])
-        if total != 0:
-            raise AbortError(
-                "a MAC does not fit: somebody altered what was opened",
-                remedy="use none of the results of this computation",
-            )
+    def _elements(self, told: Sequence[bytes], shape: Dims, senders: Sequence[int]) -> RingArray:
+        """The sum of the elements that ``senders`` have told; PeerError for what are none."""
+        total = self.ring.reduce(np.zeros(shape, np.uint8))
+        for sender in senders:
+            try:
+                self.ring.add(total, self.ring.from_bytes(told[sender], shape), out=total)
+            except WireError as error:
+                self._is_over = True
+                raise PeerError(error.message, party=sender) from None
+        return total
 
-    def _committed(self, mine: list[bytes]) -> Program[tuple[bytes, ...]]:
-        """Everybody's byte strings of one size, told by nobody before all have committed."""
-        n, size = self.supply.seats.n, len(mine[0])
-        seen = self._transcript.digest()
-        sealed = [value + self._rng.bytes(DIGEST_BYTES) for value in mine]
-        present = self.supply.seats.present
-        commitments = tuple(
-            _commitment(seen, party, value) for party, value in zip(present, sealed, strict=True)
-        )
-        before = yield Tell((DIGEST_BYTES,) * n, commitments)
-        self._note(*before)
-        after = yield Tell((size + DIGEST_BYTES,) * n, tuple(sealed))
-        self._note(*after)
-        for party, (commitment, value) in enumerate(zip(before, after, strict=True)):
-            # Made over all that was seen so far: who was told something else is found out here.
-            if not hmac.compare_digest(commitment, _commitment(seen, party, value)):
-                raise AbortError(
-                    f"party {party} did not open what she had committed to, or has seen other "
-                    "messages",
-                    remedy="use none of the results of this computation",
-                )
-        return tuple(value[:size] for value in after)
-
-    def _note(self, *parts: bytes) -> None:
-        for part in parts:
-            self._transcript.update(len(part).to_bytes(8, "big") + part)
+    def _bytes(self, elements: RingArray) -> NDArray[np.uint8]:
+        """Elements (present, *b) as bytes (present, count, size)."""
+        data = self.ring.to_bytes(elements)
+        return np.frombuffer(data, np.uint8).reshape(len(elements), self._transcript.count, -1)
 
     def _expect_open(self) -> None:
         if self._is_over:
-            raise StateError("this computation has been checked and is over")
+            raise StateError("this session was aborted", remedy=REMEDY)
 
 
-def coins(count: int, sizes: Sizes, rng: Rng) -> RingArray:
-    """chi: uniform in [0, 2^s), (count,), in the dtype of the large ring."""
-    drawn = rng.words((count,), sizes.ring.dtype)
-    return np.bitwise_and(drawn, sizes.ring.dtype.type((1 << sizes.s) - 1))
-
-
-def residue(
-    alpha: RingArray, z: RingArray, macs: RingArray, chi: RingArray, ring: Ring
-) -> RingArray:
-    """sigma of every party present: its share of sum_j chi_j (m_j - alpha z_j), which is zero.
-
-    alpha (p, ...), z and chi (m, ...), macs (p, m, ...): leading axes of parties and openings, then
-    any others, which broadcast.
-    """
-    combined = ring.sum(ring.mul(chi, z), axis=0)
-    return ring.sub(ring.sum(ring.mul(chi, macs), axis=1), ring.mul(alpha, combined))
-
-
-def _commitment(seen: bytes, party: int, value: bytes) -> bytes:
-    if len(seen) != DIGEST_BYTES:
-        raise ParameterError("a transcript's digest has 32 bytes")
-    return hashlib.sha256(label("mpc.spdz2k.commitment", seen, party, value)).digest()
+def _side_by_side(arrays: list[RingArray]) -> RingArray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from mpc.core.ring import Ring, RingArray
-from mpc.programs import Open, Program
+from mpc.programs import Open, Program, Seats, pieces
 from mpc.supply import Supply, Truncation
 
 
@@ -38,22 +38,39 @@ def truncate(x: RingArray, frac_bits: int, supply: Supply, ring: Ring) -> Progra
     bit budget of ``mpc.arrays`` does beforehand.
     Raises ParameterError unless 0 <= frac_bits <= l - 2.
     """
-    f, bits = check_frac_bits(frac_bits, ring), ring.bits
+    f, seats = check_frac_bits(frac_bits, ring), supply.seats
+    seats.check(x)
     shares = supply.take(Truncation(x.shape[1:], f))
     (r,), (low, top) = shares.free, shares.bound
-    seats, word = supply.seats, ring.dtype.type
-    masked = seats.add_public(ring.add(x, r), word(1 << (bits - 2)), ring)
+    masked = ring.add(x, r, out=r)
+    if 0 in seats.present:
+        # Party 0's row, as a slice: that of a single number would be no array.
+        ring.add(masked[:1], ring.dtype.type(1 << (ring.bits - 2)), out=masked[:1])
     (opened,) = yield Open(ring, (masked,))
-    c = opened[np.newaxis]  # so that single numbers are arrays, whose words wrap without a warning
-    c_top = c >> word(bits - 1)
-    c_low = (c & word((1 << (bits - 1)) - 1)) >> word(f)
-    # b, the borrow of (c mod 2^(l-1)) - (r mod 2^(l-1)), is r_top XOR c_top, linear as c is public:
-    # r_top where c_top is 0, 1 - r_top where it is 1. It weighs 2^(l-1-f).
-    weight = word(1 << (bits - 1 - f))
-    sign = word(1) - (c_top << word(1))  # 1 or -1
-    out = ring.sub(ring.mul(top, sign * weight), low)
-    public = ring.sub(ring.add(c_low, c_top * weight), word((1 << (bits - 2)) >> f))
-    return seats.add_public(out, public[0], ring)
+    return _shifted(opened, low, top, f, seats, ring)
+
+
+def _shifted(
+    opened: RingArray, low: RingArray, top: RingArray, f: int, seats: Seats, ring: Ring
+) -> RingArray:
+    """The shares of x / 2^f from the opened x + 2^(l-2) + r, in the place of those of r's top."""
+    rows, word, high = len(top), ring.dtype.type, ring.bits - 1
+    out, lows, masked = top.reshape(rows, -1), low.reshape(rows, -1), opened.reshape(-1)
+    for piece in pieces(masked.size, ring):
+        part, c = out[:, piece], masked[piece]
+        c_top = c >> word(high)
+        # b, the borrow of (c mod 2^(l-1)) - (r mod 2^(l-1)), is r_top XOR c_top, linear as c is
+        # public: r_top where c_top is 0, 1 - r_top where it is 1. It weighs 2^(l-1-f).
+        flip = np.subtract(word(0), c_top)  # all ones where c_top is 1, so that x ^ flip is -x - 1
+        np.left_shift(part, word(high - f), out=part)
+        np.bitwise_xor(part, flip, out=part)
+        np.subtract(part, flip, out=part)
+        ring.sub(part, lows[:, piece], out=part)
+        if 0 in seats.present:
+            public = (c & word((1 << high) - 1)) >> word(f)
+            public += (c_top << word(high - f)) - word((1 << (high - 1)) >> f)
+            ring.add(part[0], public, out=part[0])
+    return out.reshape(top.shape)
 
 
 def truncate_local(x: ArrayLike, frac_bits: int, ring: Ring) -> RingArray:

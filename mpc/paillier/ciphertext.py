@@ -202,6 +202,12 @@ def vector_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
     return _Wire(public.fingerprint, len(ciphertexts), values).to_bytes()
 
 
+def vector_bytes(public: PublicKey, count: int) -> int:
+    """The length of ``vector_to_bytes`` of ``count`` ciphertexts under a key; 0 for none."""
+    values = bytes(integer("count", count, 0, 1 << 32) * public.ciphertext_bytes)
+    return len(_Wire(public.fingerprint, count, values).to_bytes()) if count else 0
+
+
 def vector_from_bytes(data: bytes, public: PublicKey, count: int) -> list[Ciphertext]:
     """The ``count`` ciphertexts under ``public`` that ``data`` encodes; none is fresh.
 

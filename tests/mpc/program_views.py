@@ -20,9 +20,18 @@ class Watched(LocalDealer):
     dealt: list[Shares]
 
     def take(self, item: Item) -> Shares:
-        shares = super().take(item)
-        self.dealt = [*getattr(self, "dealt", []), shares]
+        shares = self.make(item)
+        self.dealt = [*getattr(self, "dealt", []), copied(shares)]
         return shares
+
+    def make(self, item: Item) -> Shares:
+        """What is dealt: twins deal something else."""
+        return super().take(item)
+
+
+def copied(shares: Shares) -> Shares:
+    """What a program can't overwrite any more."""
+    return Shares(*(tuple(rows.copy() for rows in part) for part in (shares.free, shares.bound)))
 
 
 def spied(program: Program[T]) -> tuple[T, list[NDArray[Any]]]:

@@ -38,6 +38,16 @@ def test_dealing_one_by_one_gives_the_rows_of_share(
     assert np.array_equal(np.stack(rows), share(secret, n, ring, rng=Prg(seed)))
 
 
+@pytest.mark.parametrize("size", [16_384, 16_385, 100_003])
+def test_more_elements_than_a_piece_are_shared_to_their_end(size: int) -> None:
+    ring = Ring(63)
+    secret = ring.random((size, 1), SYSTEM_RNG)
+    shares = share(secret, 3, ring)
+    assert np.array_equal(reconstruct(shares, ring), secret)
+    # Equal entries are chance, of 2^-63 each: no piece was left as it was.
+    assert not any((row == secret).any() for row in (*shares, shares[0] - shares[1]))
+
+
 def test_a_taker_may_overwrite_what_it_was_dealt() -> None:
     ring = Ring(32)
     secret = np.arange(5, dtype=np.uint32)

@@ -16,7 +16,7 @@ from mpc.core.ring import Ring, RingArray
 from mpc.programs import Open, Program
 from mpc.supply import Item, Shares, Supply
 from mpc.truncation import truncate
-from tests.mpc.program_views import Watched, shared, spied, view
+from tests.mpc.program_views import Watched, copied, shared, spied, view
 from tests.support.enumerate import TapeRng, law, tapes
 
 Run = Callable[[tuple[RingArray, ...], Supply, Ring], Program[RingArray]]
@@ -74,8 +74,8 @@ def test_no_coalition_learns_what_is_squared(n: int, bits: int) -> None:
 
 def test_a_triple_that_serves_twice_is_caught() -> None:
     class Twice(Watched):
-        def take(self, item: Item) -> Shares:
-            return self.dealt[0] if hasattr(self, "dealt") else super().take(item)
+        def make(self, item: Item) -> Shares:
+            return copied(self.dealt[0]) if hasattr(self, "dealt") else super().make(item)
 
     def both(x: tuple[RingArray, ...], supply: Supply, ring: Ring) -> Program[RingArray]:
         yield from multiply(x[0], x[1], supply, ring)
@@ -89,8 +89,8 @@ def test_a_biased_ring_sample_is_caught() -> None:
     class Biased(Watched):
         """The top residue is never reached in a free component, zero comes twice."""
 
-        def take(self, item: Item) -> Shares:
-            shares = super().take(item)
+        def make(self, item: Item) -> Shares:
+            shares = super().make(item)
             for rows in shares.free:
                 rows[rows == rows.max()] = 0
             return shares
@@ -149,8 +149,8 @@ def test_a_short_mask_is_caught() -> None:
     class Short(Watched):
         """r has only half of the ring."""
 
-        def take(self, item: Item) -> Shares:
-            shares = super().take(item)
+        def make(self, item: Item) -> Shares:
+            shares = super().make(item)
             for rows in shares.free:
                 total = rows.sum(axis=0, dtype=rows.dtype) & np.uint8(7)
                 rows[0] -= total & np.uint8(4)
@@ -158,3 +158,15 @@ def test_a_short_mask_is_caught() -> None:
             return shares
 
     assert telling(truncated(1), 2, 3, 1, 4, Short) == {(0,), (1,)}
+
+
+def test_a_pair_that_serves_two_truncations_is_caught() -> None:
+    class Twice(Watched):
+        def make(self, item: Item) -> Shares:
+            return copied(self.dealt[0]) if hasattr(self, "dealt") else super().make(item)
+
+    def both(x: tuple[RingArray, ...], supply: Supply, ring: Ring) -> Program[RingArray]:
+        yield from truncate(x[0], 1, supply, ring)
+        return (yield from truncate(ring.add(x[0], x[0]), 1, supply, ring))
+
+    assert telling(both, 2, 3, 1, 4, Twice) == {(0,), (1,)}

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from mpc.additive import reconstruct, share
 from mpc.core.errors import ParameterError
+from mpc.core.local import LocalNetwork
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
-from mpc.programs import Seats, together
+from mpc.programs import Seats, together, wire_bytes
 from mpc.supply import Item, LocalDealer, Shares, Truncation
 from mpc.truncation import failure, truncate, truncate_local
 from tests.support.enumerate import TapeRng, tapes
@@ -37,14 +39,16 @@ class Given:
         return Shares(tuple(map(alone, free)), tuple(map(alone, bound)))
 
 
-def shift(x: RingArray, frac_bits: int, n: int, ring: Ring, rng: Rng = SYSTEM_RNG) -> RingArray:
+def shift(
+    x: RingArray, frac_bits: int, n: int, ring: Ring, rng: Rng = SYSTEM_RNG
+) -> NDArray[np.int64]:
     """Signed results of truncating the secrets ``x`` among n parties."""
     shares = share(x, n, ring)
     result = together(truncate(shares, frac_bits, LocalDealer(n, ring, rng=rng), ring), n)
     return ring.signed(reconstruct(result, ring))
 
 
-def off(result: RingArray, x: RingArray, frac_bits: int, ring: Ring) -> RingArray:
+def off(result: NDArray[np.int64], x: RingArray, frac_bits: int, ring: Ring) -> NDArray[np.int64]:
     """By how much a result exceeds the floor."""
     return result - (ring.signed(x) >> np.int64(frac_bits))
 
@@ -166,3 +170,26 @@ def test_rings_without_room_are_refused() -> None:
 def test_an_item_says_what_it_is() -> None:
     assert Truncation((2, 3), 4).free == ((2, 3),)
     assert Truncation((2, 3), 4).bound == ((2, 3), (2, 3))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (2, 3), (40_001,), (40_001, 2)])
+def test_any_shape_takes_one_round_of_one_element_to_everybody(shape: tuple[int, ...]) -> None:
+    ring, n, network = Ring(64), 3, LocalNetwork()
+    x = ring.sub(SYSTEM_RNG.words(shape, np.uint64) >> np.uint64(1), np.uint64(1 << 62))
+    before = (shares := share(x, n, ring)).copy()
+    result = together(truncate(shares, 9, LocalDealer(n, ring), ring), n, network=network)
+    assert result.shape == shares.shape
+    assert set(off(ring.signed(reconstruct(result, ring)), x, 9, ring).reshape(-1).tolist()) <= {
+        0,
+        1,
+    }
+    assert np.array_equal(shares, before)
+    assert network.round == 1
+    assert network.bytes == n * (n - 1) * wire_bytes(8 * x.size)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_shares_of_another_number_of_parties_are_refused(rows: int) -> None:
+    ring = Ring(64)
+    with pytest.raises(ParameterError, match="rows"):
+        next(truncate(np.zeros((rows, 2), np.uint64), 3, LocalDealer(3, ring), ring))
