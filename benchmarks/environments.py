@@ -17,6 +17,9 @@ BUILD_SECONDS = 1800
 RUN_SECONDS = 600
 _STAMP = "requirements.installed"
 
+NO_DEPS = "--no-deps"
+"""What stands before it in an environment's requirements is installed without what it asks for."""
+
 
 class PeerUnavailableError(Exception):
     """A peer cannot be built or run; the message says why, in one line."""
@@ -32,6 +35,7 @@ class Environments:
     def python(self, environment: str, requirements: tuple[str, ...]) -> Path:
         """The interpreter of ``environment``, with exactly ``requirements`` asked of pip.
 
+        Those before a ``NO_DEPS`` among them, if there is one, are installed alone.
         Raises PeerUnavailableError if it cannot be built, now or earlier in this process.
         """
         folder = self._root / environment
@@ -61,7 +65,8 @@ class Environments:
         _call([sys.executable, "-m", "venv", *pip, str(folder)], BUILD_SECONDS, what)
         if requirements:
             install = [str(interpreter), "-m", "pip", "--disable-pip-version-check", "install"]
-            _call([*install, "--quiet", *requirements], BUILD_SECONDS, what)
+            for some in _installs(requirements):
+                _call([*install, "--quiet", *some], BUILD_SECONDS, what)
 
     def run(self, python: Path, script: Path, arguments: tuple[str, ...]) -> tuple[float, bool]:
         """One round of a peer's script: its seconds per operation, and whether its result is right.
@@ -80,6 +85,14 @@ class Environments:
         if not (math.isfinite(seconds) and seconds > 0) or not isinstance(ok, bool):
             raise PeerUnavailableError(f"{script.name} printed seconds={seconds!r}, ok={ok!r}")
         return seconds, ok
+
+
+def _installs(requirements: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The arguments of each call of pip, for it takes ``NO_DEPS`` for all packages of a call."""
+    if NO_DEPS not in requirements:
+        return [requirements]
+    split = requirements.index(NO_DEPS)
+    return [requirements[split + 1 :], (NO_DEPS, *requirements[:split])]
 
 
 def _call(command: list[str], limit: int, what: str) -> str:

@@ -39,7 +39,8 @@ class Peer:
 
     environment: name of a folder under ``.peers/``, built on first use. Peers of one environment
         have the same requirements.
-    requirements: what pip installs there, exact versions; the peer itself comes first.
+    requirements: what pip installs there, exact versions; the peer itself comes first. Those before
+        ``environments.NO_DEPS`` are installed without what they ask for.
     script: runs one round and prints one JSON line {"seconds": per operation, "ok": bool}.
     """
 

@@ -20,10 +20,22 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.environments import Environments, PeerUnavailableError
 from benchmarks.harness import GROUPS, ROUNDS, Result, Row, measure, seconds_shown
-from benchmarks.rows import ldp, ldp_frequency, ldp_noise, mpc, oprf, paillier, secagg
+from benchmarks.rows import (
+    ldp,
+    ldp_frequency,
+    ldp_noise,
+    mpc,
+    mpc_products,
+    mpc_shamir,
+    oprf,
+    paillier,
+    secagg,
+)
 
 ROWS: tuple[Row, ...] = (
     *mpc.ROWS,
+    *mpc_products.ROWS,
+    *mpc_shamir.ROWS,
     *ldp.ROWS,
     *ldp_frequency.ROWS,
     *ldp_noise.ROWS,

@@ -24,6 +24,7 @@ FEATURES = ("user", "static", "all")
 NETWORKS = ("geographic", "random")
 DYNAMIC = ("visitors", "average", "three")
 MIXES = ("epoch", "update")
+SECURITY = ("semi-honest", "malicious")
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,9 @@ class TrainConfig:
     ring_bits, frac_bits: l and l_F, 0 <= l_F < l <= 64.
     clip: bound on a user's gradient entries of V.
     relay: shares travel through the recommender, sealed end to end.
+    security: of the secure sums that mode ``protocol`` makes. ``malicious``: a party who alters
+        what it forwards ends the run; a trusted dealer takes part, and nothing needs a relay's
+        seals.
     seed: None draws privacy coins from the system; an integer makes the whole run reproducible,
         which leaves no privacy.
     """
@@ -115,6 +119,7 @@ class TrainConfig:
     frac_bits: int = 16
     clip: float = 16.0
     relay: bool = False
+    security: str = "semi-honest"
     seed: int | None = None
     prepare: PrepareConfig = field(default_factory=PrepareConfig)
 
@@ -132,6 +137,7 @@ class TrainConfig:
             ("network", NETWORKS),
             ("weights", WEIGHTS),
             ("mix", MIXES),
+            ("security", SECURITY),
             ("dynamic", DYNAMIC),
         ):
             _one_of(name, getattr(self, name), allowed)
@@ -187,6 +193,13 @@ class TrainConfig:
             raise ParameterError(
                 f"weights {self.weights!r} go by distance, and a random network knows no homes",
                 remedy="choose the network geographic, or weights half",
+            )
+
+        if self.relay and self.security == "malicious":
+            raise ParameterError(
+                "relay must be left out with security 'malicious', whose messages are masked and "
+                "go to everybody",
+                remedy="leave out relay, or choose the security semi-honest",
             )
 
     def _set(self, name: str, value: int) -> None:

@@ -3,7 +3,9 @@
 Source: Chen, Zhou, Wu, Lin, Liu, Chen, "Practical Privacy Preserving POI Recommendation" (2020),
     Algorithms 1-3, Eq. 1-9.
 Model: semi-honest. Of the n neighbours of a user at most n - 2 collude; of a cohort of c members
-    at most c - 2 collude with the recommender. No party drops out.
+    at most c - 2 collude with the recommender. No party drops out. With
+    ``security = "malicious"`` neighbours and receiver may alter what they send in Algorithm 1: the
+    run then ends with AbortError (``mpc.secure_sum_malicious``); aggregation stays semi-honest.
 Leaks: docs/threat-model.md lists it by party. In short: a user learns one weighted sum of her
     neighbours' linear models for each mix; the recommender learns V after every round (and so
     each cohort's sum of gradients), the reports of randomized response, and the number of rounds
@@ -161,7 +163,14 @@ class PriRecLearner:
                     watermark=run.watermark(),
                     network=self.traffic,
                 )
-            sums = ProtocolSums(fixed, quantizers, pads, self.traffic, relay=config.relay)
+            sums = ProtocolSums(
+                fixed,
+                quantizers,
+                pads,
+                self.traffic,
+                relay=config.relay,
+                security=config.security,
+            )
             graph = self.network
             sums.agree(Mix(self._everyone, graph.neighbours, graph.weights))
         return sums

@@ -138,6 +138,7 @@ class ProtocolSums(RingSums):
     pads: None where there is no interaction model to aggregate.
     relay: shares and partial sums travel through the recommender, sealed end to end, because
     phones cannot reach each other; otherwise they go straight to their addressee.
+    security: of Algorithm 1, as ``mpc.secure_sum.batch_sum`` takes it.
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class ProtocolSums(RingSums):
         network: LocalNetwork,
         *,
         relay: bool = False,
+        security: str = "semi-honest",
     ) -> None:
         super().__init__(fixed, quantizers)
         self._pads = pads
@@ -155,6 +157,7 @@ class ProtocolSums(RingSums):
         self._mixes = 0
         self._network = network
         self._relay = relay
+        self._security = security
         self._keys = PairKeys()
         self._channel = SealedRelay(network, self._keys) if relay else DirectChannel(network)
 
@@ -169,7 +172,10 @@ class ProtocolSums(RingSums):
             self._pads.begin(round_, end)
 
     def mix(self, models: Floats, mix: Mix) -> Floats:
-        """See ``Sums.mix``; every mix is a round of its own in the sealed messages."""
+        """See ``Sums.mix``; every mix is a round of its own in the sealed messages.
+
+        AbortError where a malicious party has altered something.
+        """
         self._mixes += 1
         return super().mix(models, mix)
 
@@ -177,7 +183,13 @@ class ProtocolSums(RingSums):
         # Where nobody looks at single messages, stand-in ids do.
         named = self._relay or self._network.records
         groups = self._groups(mix, part) if named else None
-        return batch_sum(encoded, self._fixed.ring, channel=self._channel, groups=groups)
+        return batch_sum(
+            encoded,
+            self._fixed.ring,
+            channel=self._channel,
+            groups=groups,
+            security=self._security,
+        )
 
     def _groups(self, mix: Mix, part: slice) -> Groups:
         return Groups(self._session, self._mixes, mix.receivers[part], mix.neighbours[part].T)

@@ -1,10 +1,12 @@
-"""Ratio rows of ``mpc``."""
+"""Ratio rows of ``mpc``: sharing and secure sums."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 
 import numpy as np
 
+from benchmarks.environments import NO_DEPS
 from benchmarks.harness import SCRIPTS, Case, Peer, Row
 from benchmarks.keystream import keystream
 from benchmarks.peers.integers import integers
@@ -14,6 +16,7 @@ from mpc.core.ring import Ring
 from mpc.core.rng import SYSTEM_RNG
 from mpc.secure_sum import DirectChannel, Groups, PairKeys, SealedRelay, batch_sum
 
+CRYPTEN = ("crypten==0.4.1", NO_DEPS, "torch==2.13.0", "numpy==2.4.6", "omegaconf==2.3.1")
 MPYC = ("mpyc==0.11", "gmpy2==2.3.2", "numpy==2.4.6")  # it asks for gmpy2, and goes without
 SPU = ("spu==0.9.5", "numpy==1.26.4")  # the last numpy it works with
 
@@ -74,7 +77,28 @@ def _relay(n: int, dim: int, batch: int) -> Case:
     )
 
 
-def _share(note: str) -> Case:
+def _mac_sum(n: int, dim: int, batch: int) -> Case:
+    x = RING.random((n, batch, dim), SYSTEM_RNG)
+    total = RING.sum(x, axis=0)
+
+    def check() -> bool:
+        network = LocalNetwork()
+        with_macs = batch_sum(x, RING, channel=DirectChannel(network), security="malicious")
+        # Inputs, opening and the four steps of the check: a sum without MACs has two.
+        checked = network.round == 6
+        return checked and all(np.array_equal(s, total) for s in (with_macs, batch_sum(x, RING)))
+
+    return Case(
+        ours=lambda: batch_sum(x, RING, security="malicious"),
+        other=lambda: batch_sum(x, RING),
+        operations=batch,
+        check=check,
+        note=f"{n} neighbours' sums of {dim} elements of 32 bits, {batch} receivers at once; ours "
+        "with MACs of s = 32 over Z_2^64, with the dealer's work, input masks and the check",
+    )
+
+
+def _share(note: str, other: Callable[[], object] | None = None) -> Case:
     x = np.array(integers(ELEMENTS), dtype=np.uint64)
 
     def check() -> bool:
@@ -87,11 +111,17 @@ def _share(note: str) -> Case:
 
     return Case(
         ours=lambda: share(x, PARTIES, WIDE),
-        other=None,
+        other=other,
         operations=ELEMENTS,
         check=check,
         note=f"a million elements among {PARTIES}; {note}",
     )
+
+
+def _share_of_keystream() -> Case:
+    random_bytes = (PARTIES - 1) * ELEMENTS * WIDE.element_bytes()
+    note = f"the limit is {random_bytes} bytes of AES-256-CTR, two random shares of 64 bits each"
+    return _share(note, keystream(random_bytes))
 
 
 def _sum_in_memory() -> Case:
@@ -177,5 +207,36 @@ ROWS: tuple[Row, ...] = (
                 arguments=(str(SUMS * SUM_DIM), str(PARTIES)),
             ),
         ),
+    ),
+    Row(
+        name="mpc.share_n3_1e6.of_keystream",
+        groups=("mpc",),
+        unit="element",
+        make=_share_of_keystream,
+    ),
+    Row(
+        name="mpc.share_n3_1e6.vs_crypten",
+        groups=("mpc",),
+        unit="element",
+        make=partial(
+            _share,
+            "both additive over Z_2^64, where two of the three learn nothing; ours in one process "
+            "with AES-256-CTR, the peer's three parties in three with MT19937, whose seeds of 64 "
+            "bits they have in pairs",
+        ),
+        peers=(
+            Peer(
+                environment="crypten",
+                requirements=CRYPTEN,
+                script=SCRIPTS / "crypten_share.py",
+                arguments=(str(ELEMENTS),),
+            ),
+        ),
+    ),
+    Row(
+        name="mpc.mac_sum.over_semi_honest",
+        groups=("mpc",),
+        unit="update",
+        make=partial(_mac_sum, 10, 1000, 64),
     ),
 )

@@ -9,7 +9,7 @@ import typer
 from recsys.cli.console import Console
 from recsys.cli.options import Json, Quiet, Verbose, setting
 from recsys.cli.settings import NAMES, PREFIX, gather, given_options, variable
-from recsys.config import DYNAMIC, FEATURES, MIXES, MODES, NETWORKS
+from recsys.config import DYNAMIC, FEATURES, MIXES, MODES, NETWORKS, SECURITY
 from recsys.data.prepare import PrepareConfig
 from recsys.network import WEIGHTS
 from recsys.variants import VARIANTS
@@ -89,6 +89,14 @@ def train(
     ] = None,
     mix: Annotated[
         Text, setting("mix", "One secure sum of each user per epoch, or per update.", choices=MIXES)
+    ] = None,
+    security: Annotated[
+        Text,
+        setting(
+            "security",
+            "Against parties of secure sums who look; or also who alter messages.",
+            choices=SECURITY,
+        ),
     ] = None,
     relay: Annotated[
         bool | None, setting("relay", "Shares travel through the recommender, sealed.")

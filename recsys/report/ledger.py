@@ -17,6 +17,8 @@ from ldp.accounting import compose
 from ldp.composition import Bound, best_bound
 from ldp.composition import Release as Report
 from ldp.losses import PureLoss
+from mpc.secure_sum_malicious import SECURITY_BITS
+from mpc.spdz2k import Sizes
 from recsys.baselines.dmf import DMFLearner
 from recsys.config import BY_ID, TrainConfig
 from recsys.dynamic import PoiEstimates
@@ -215,10 +217,7 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
                 f"weighted sum of {network.size} neighbours' linear models (Algorithm 1)",
                 "the one user who mixes",
                 epochs * rounds if per_update else epochs,
-                f"semi-honest, the receiver and at most {network.size - 2} of her {network.size} "
-                "neighbours collude"
-                if network.size >= 3
-                else "insecure: so few neighbours protect nobody",
+                _neighbours_adversary(config, network.size),
                 "Two receivers with nearly the same neighbours can subtract their sums if they "
                 "collude, and one receiver can subtract the sums of two "
                 + (
@@ -264,6 +263,19 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
     figures = "mean training loss, validation AUC and number of clipped entries"
     releases.append(_curve(figures, epochs))
     return releases
+
+
+def _neighbours_adversary(config: TrainConfig, size: int) -> str:
+    if size < 3:
+        return "insecure: so few neighbours protect nobody"
+    colluding = f"the receiver and at most {size - 2} of her {size} neighbours collude"
+    if config.security == "malicious" and config.mode == "protocol":
+        missed = float(Sizes(config.ring_bits, SECURITY_BITS).failure)
+        return (
+            f"malicious, with a trusted dealer: {colluding}; what they alter on the way ends the "
+            f"run, but for a probability of {missed:.1e} in each sum"
+        )
+    return f"semi-honest, {colluding}"
 
 
 def _homes(config: TrainConfig) -> list[Release]:

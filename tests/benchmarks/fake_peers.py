@@ -7,7 +7,9 @@ user of the library would suffer from.
 import base64
 import hashlib
 import math
+import operator
 import os
+import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.items import INFO, KNOWN, SEED
 from ldp.randomized_response import RandomizedResponse
+from mpc import shamir
 from mpc.additive import reconstruct, share
 from mpc.core.keys import KeyPair, hkdf
 from mpc.core.prg import Prg
@@ -317,36 +320,131 @@ def mpyc(*, wrong: bool) -> Modules:
     )
 
 
+def _config(given: SimpleNamespace | None = None, **options: object) -> SimpleNamespace:
+    return SimpleNamespace(**({} if given is None else vars(given)), **options)
+
+
+class _CrypTensor:
+    """All parties' shares of one tensor, one after the other in ``share``."""
+
+    parties = 3
+    ring = Ring(64)
+
+    def __init__(self, x: NDArray[Any], bits: int, *, wrong: bool) -> None:
+        self.bits = bits
+        self.wrong = wrong
+        units = self.ring.reduce(np.rint(np.asarray(x) * 2.0**bits).astype(np.int64) if bits else x)
+        rng = Prg(bytes(32)) if wrong else SYSTEM_RNG
+        self.rows = share(units, self.parties, self.ring, rng=rng)
+
+    @property
+    def share(self) -> NDArray[np.int64]:
+        return self.ring.signed(self.rows[0])
+
+    def reveal(self) -> NDArray[np.int64]:
+        return self.ring.signed(reconstruct(self.rows, self.ring))
+
+    def __mul__(self, other: "_CrypTensor") -> "_CrypTensor":
+        """Right where it should be; wrong: one product of a wrap that nobody noticed."""
+        product = (self.reveal() * other.reveal()) >> self.bits
+        product[-1] += (1 << 64 - self.bits) if self.wrong else 0
+        result = _CrypTensor(product, 0, wrong=False)
+        result.bits = self.bits
+        return result
+
+
+def crypten(*, wrong: bool) -> Modules:
+    """Wrong: the same shares each time, and a large error in a truncation."""
+
+    def cryptensor(x: NDArray[Any], *, precision: int, src: int = 0) -> _CrypTensor:
+        return _CrypTensor(x, precision, wrong=wrong)
+
+    def run_multiprocess(parties: int) -> Callable[[Callable[[], Any]], Callable[[], list[Any]]]:
+        assert parties == _CrypTensor.parties
+        return lambda party: lambda: [party() for _ in range(parties)]
+
+    return _modules(
+        crypten={"cryptensor": cryptensor},
+        crypten__communicator={"get": lambda: SimpleNamespace(barrier=lambda: None)},
+        crypten__mpc__context={"run_multiprocess": run_multiprocess},
+        torch={"from_numpy": lambda x: x, "set_num_threads": lambda count: None},
+    )
+
+
 def spu(*, wrong: bool) -> Modules:
-    """The wrong sharing gives the same shares each time."""
+    """Wrong: the same shares each time, and products that are not truncated."""
     ring = Ring(64)
 
     class Io:
-        def __init__(self, world_size: int, config: object) -> None:
+        def __init__(self, world_size: int, config: SimpleNamespace) -> None:
             self.parties = world_size
+            self.bits = vars(config).get("fxp_fraction_bits", 0)
 
-        def make_shares(self, x: NDArray[np.int64], visibility: str) -> list[Any]:
+        def make_shares(self, x: NDArray[Any], visibility: str) -> list[Any]:
+            units = ring.reduce((x * 2**self.bits).astype(np.int64))
             rng = Prg(bytes(32)) if wrong else SYSTEM_RNG
-            rows = share(ring.reduce(x), self.parties, ring, rng=rng)
+            rows = share(units, self.parties, ring, rng=rng)
             return [SimpleNamespace(share_chunks=[ring.to_bytes(row)]) for row in rows]
 
-        def reconstruct(self, shares: Sequence[Any]) -> NDArray[np.int64]:
+        def reconstruct(self, shares: Sequence[Any]) -> NDArray[Any]:
             rows = [np.frombuffer(one.share_chunks[0], dtype="<u8") for one in shares]
-            return ring.signed(reconstruct(np.stack(rows), ring))
+            units = ring.signed(reconstruct(np.stack(rows), ring))
+            return units / 2**self.bits if self.bits else units
+
+    class Links(dict[int, Any]):
+        """Every party's variables, which the last party to run finds all in one place."""
+
+        def add_party(self, name: str, host: str) -> None:
+            self[len(self)] = None
+
+    class Runtime:
+        def __init__(self, link: tuple[Links, int], config: SimpleNamespace) -> None:
+            self.links, self.party = link
+            self.bits = config.fxp_fraction_bits
+            self.values: dict[str, Any] = {}
+            self.links[self.party] = self.values
+            self.meet = self.links.setdefault(-1, threading.Barrier(len(self.links)))
+
+        def set_var(self, name: str, value: Any) -> None:
+            self.values[name] = value
+
+        def get_var(self, name: str) -> Any:
+            return self.values[name]
+
+        def run(self, executable: object) -> None:
+            self.meet.wait()
+            if self.party == 0:
+                parties = sorted(self.links.keys() - {-1})
+                io = Io(len(parties), SimpleNamespace(fxp_fraction_bits=self.bits))
+                x, y = (io.reconstruct([self.links[p][v] for p in parties]) for v in ("x", "y"))
+                shares = io.make_shares(x * y * (2**self.bits if wrong else 1), "secret")
+                for party, own in zip(parties, shares, strict=True):
+                    self.links[party]["product"] = own
+            self.meet.wait()
+
+    def compiled(kind: str, function: object, *_: object) -> tuple[object, None]:
+        assert function is operator.mul
+        return function, None
 
     return _modules(
+        spu__utils__frontend={"Kind": SimpleNamespace(JAX="jax"), "compile": compiled},
         spu={
-            "RuntimeConfig": SimpleNamespace,
+            "Runtime": Runtime,
+            "libspu": SimpleNamespace(
+                link=SimpleNamespace(Desc=Links, create_mem=lambda links, party: (links, party))
+            ),
+            "RuntimeConfig": _config,
             "ProtocolKind": SimpleNamespace(SEMI2K="semi2k"),
             "FieldType": SimpleNamespace(FM64="fm64"),
             "Visibility": SimpleNamespace(VIS_SECRET="secret"),
             "Io": Io,
-        }
+        },
     )
 
 
 def flower(*, wrong: bool) -> Modules:
-    """Wrong is everything: masks of zeros, rounding to the nearest, keys that no two ends share."""
+    """Wrong is everything: masks of zeros, rounding to the nearest, keys that no two ends share,
+    a secret off by a bit."""
 
     def mask(seed: bytes, bound: int, shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
         prg = Prg(hashlib.sha256(seed).digest())
@@ -366,7 +464,21 @@ def flower(*, wrong: bool) -> Modules:
         keys = KeyPair.generate()
         return keys, keys.public
 
+    def create_shares(secret: bytes, t: int, n: int) -> list[bytes]:
+        rows = shamir.share(shamir.words(secret), n, t)
+        return [i.to_bytes(4, "little") + row.tobytes() for i, row in enumerate(rows, start=1)]
+
+    def combine_shares(shares: Sequence[bytes]) -> bytes:
+        rows = np.stack([np.frombuffer(each[4:], np.uint32) for each in shares])
+        indices = [int.from_bytes(each[:4], "little") for each in shares]
+        secret = shamir.secret_of(shamir.reconstruct(indices, rows, len(rows)))
+        return bytes([secret[0] ^ wrong]) + secret[1:]
+
     return _modules(
+        flwr__common__secure_aggregation__crypto__shamir={
+            "create_shares": create_shares,
+            "combine_shares": combine_shares,
+        },
         flwr__common__secure_aggregation__secaggplus_utils={"pseudo_rand_gen": mask},
         flwr__common__secure_aggregation__quantization={"quantize": quantize},
         flwr__common__secure_aggregation__ndarrays_arithmetic={

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.environments import Environments, PeerUnavailableError
+from benchmarks.environments import NO_DEPS, Environments, PeerUnavailableError
 from benchmarks.harness import Case, Peer, Row, measure
 
 ROUNDS = 7
@@ -298,6 +298,23 @@ def test_the_reason_of_a_failed_build_is_its_error_and_not_the_advice_after_it(
     monkeypatch.setattr(subprocess, "run", fail)
     with pytest.raises(PeerUnavailableError, match=f"demo was not built: .*{reason}"):
         Environments(tmp_path).python("demo", ("demo==9",))
+
+
+def test_a_peer_is_installed_without_what_it_asks_for_where_its_row_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+
+    def note(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        calls.append(command)
+        (tmp_path / "demo").mkdir(exist_ok=True)
+        return subprocess.CompletedProcess(command, 0, stdout="", stderr="")
+
+    monkeypatch.setattr(subprocess, "run", note)
+    requirements = ("demo==9", NO_DEPS, "numpy==2.4.6", "other==1.0")
+    Environments(tmp_path).python("demo", requirements)
+    installs = [call[call.index("--quiet") + 1 :] for call in calls if "--quiet" in call]
+    assert installs == [["numpy==2.4.6", "other==1.0"], [NO_DEPS, "demo==9"]]
 
 
 def test_a_built_environment_is_kept_until_its_requirements_change(

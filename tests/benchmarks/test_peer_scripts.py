@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import runpy
 import sys
 import time
@@ -17,6 +18,7 @@ from benchmarks.harness import SCRIPTS
 from benchmarks.peers import (
     bits,
     ciphertexts,
+    factors,
     integers,
     items,
     noise,
@@ -34,14 +36,28 @@ Fake = Callable[..., Modules]
 FREQUENCIES = ("20000", "10", "1.0")
 """Reports, domain and epsilon at which the wrong twins of frequency oracles are seen."""
 
-SHARED = ("bits", "ciphertexts", "integers", "items", "noise", "one_round", "reals", "values")
+SHARED = (
+    "bits",
+    "ciphertexts",
+    "factors",
+    "integers",
+    "items",
+    "noise",
+    "one_round",
+    "reals",
+    "values",
+)
 """Modules beside the scripts that need no peer."""
 
 RUNS: dict[str, tuple[tuple[str, ...], Fake]] = {
+    "crypten_mul.py": (("1000",), fake_peers.crypten),
+    "crypten_share.py": (("1000",), fake_peers.crypten),
     "diffprivlib_discrete_laplace.py": (("50000", "1"), fake_peers.diffprivlib),
     "flower_agree.py": (("3",), fake_peers.flower),
     "flower_mask.py": (("1000", "3"), fake_peers.flower),
     "flower_quantize.py": (("10000",), fake_peers.flower),
+    "flower_shamir_combine.py": (("7", "5"), fake_peers.flower),
+    "flower_shamir_share.py": (("7", "5"), fake_peers.flower),
     "mpyc_share.py": (("1000", "3"), fake_peers.mpyc),
     "mpyc_sum.py": (("1000", "3"), fake_peers.mpyc),
     "multi_freq_ldpy_krr.py": (FREQUENCIES, fake_peers.multi_freq_ldpy),
@@ -62,6 +78,7 @@ RUNS: dict[str, tuple[tuple[str, ...], Fake]] = {
     "pure_ldp_oue.py": (FREQUENCIES, fake_peers.pure_ldp),
     "pure_ldp_rr.py": (("2000", "1.0"), fake_peers.pure_ldp),
     "pypaillier_encrypt.py": (("2048", "3"), fake_peers.pypaillier),
+    "spu_mul.py": (("1000", "3"), fake_peers.spu),
     "spu_share.py": (("1000", "3"), fake_peers.spu),
     "voprf_batch.py": (("3",), fake_peers.voprf),
 }
@@ -75,8 +92,9 @@ def _beside_the_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(one_round, "LEAST_SECONDS", 1e-9)
     monkeypatch.syspath_prepend(str(SCRIPTS))
     yield
-    for name in ("hashed", "phe_keys"):  # they hold on to a stand-in
+    for name in ("crypten_parties", "hashed", "phe_keys"):  # they hold on to a stand-in
         sys.modules.pop(name, None)
+    sys.modules.pop("crypten.nn.onnx_converter", None)
 
 
 def run(
@@ -282,6 +300,20 @@ def test_the_check_of_quantisation_sees_bias_and_missing_clips() -> None:
     assert not reals.rounds_without_bias(rounded(50))
     assert not reals.rounds_without_bias(units)
     assert not reals.rounds_without_bias([unit + 1 for unit in rounded(25)])
+
+
+def test_the_check_of_products_takes_a_unit_for_each_party_and_sees_a_wrap() -> None:
+    left, right = factors.factors(10_000)
+    assert min(left) < 0 < max(left)
+    assert max(map(abs, left + right)) <= factors.MAGNITUDE << factors.FRAC_BITS
+    exact = [x * y / 2**factors.FRAC_BITS for x, y in zip(left, right, strict=True)]
+    down = [math.floor(product) for product in exact]
+    assert factors.multiplied_rightly(down, 1)
+    assert factors.multiplied_rightly([math.ceil(product) for product in exact], 1)
+    assert factors.multiplied_rightly([unit - 2 for unit in down], 3)
+    assert not factors.multiplied_rightly([unit - 2 for unit in down], 1)
+    assert not factors.multiplied_rightly([*down[:-1], down[-1] + (1 << 48)], 3)
+    assert not factors.multiplied_rightly([0] * 10_000, 3)
 
 
 def test_the_integers_are_distinct_and_fit_every_domain() -> None:

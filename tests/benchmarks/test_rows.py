@@ -16,12 +16,16 @@ from numpy.typing import NDArray
 
 import mpc.oprf
 import mpc.paillier.products
+import mpc.shared_products
 import secagg.quantize
+from benchmarks.environments import NO_DEPS
 from benchmarks.harness import SCRIPTS, Peer, Row
 from benchmarks.ratios import ROWS
 from benchmarks.rows import ldp as ldp_rows
 from benchmarks.rows import ldp_noise as ldp_noise_rows
 from benchmarks.rows import mpc as mpc_rows
+from benchmarks.rows import mpc_products as mpc_products_rows
+from benchmarks.rows import mpc_shamir as mpc_shamir_rows
 from benchmarks.rows import oprf as oprf_rows
 from benchmarks.rows import paillier as paillier_rows
 from benchmarks.rows import secagg as secagg_rows
@@ -29,6 +33,7 @@ from ldp.discrete_gaussian import DiscreteGaussian
 from ldp.discrete_laplace import DiscreteLaplace
 from ldp.local_hashing import LocalHashing
 from ldp.unary import UnaryEncoding
+from mpc import shamir
 from mpc.core.keys import KeyPair
 from mpc.core.prg import Prg
 from mpc.core.ring import Ring, RingArray
@@ -38,6 +43,9 @@ from mpc.paillier.ciphertext import Ciphertext
 from mpc.paillier.encrypt import Djn
 from mpc.paillier.keys import PrivateKey
 from mpc.paillier.packing import PackingPlan
+from mpc.programs import Program
+from mpc.secure_sum import batch_sum
+from mpc.supply import Item, LocalDealer, Shares
 
 README = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
 PEERS = tuple((row, peer) for row in ROWS for peer in row.peers)
@@ -61,6 +69,42 @@ def _one_mask(x: RingArray, n: int, ring: Ring) -> RingArray:
     shares[0] = ring.random(x.shape, SYSTEM_RNG)
     shares[-1] = ring.sub(x, shares[0])
     return shares
+
+
+def _each_alone(x: RingArray, frac_bits: int, supply: object, ring: Ring) -> Program[RingArray]:
+    """Truncation of each share by itself, which is wrong for three parties."""
+    yield from ()
+    shifted: RingArray = x >> ring.dtype.type(frac_bits)
+    return shifted
+
+
+_take = LocalDealer.take
+_kept: dict[Item, Shares] = {}
+
+
+def _same_again(dealer: LocalDealer, item: Item) -> Shares:
+    """The same triple and the same mask for every product."""
+    kept = _kept.setdefault(item, _take(dealer, item))
+    return Shares(
+        tuple(rows.copy() for rows in kept.free), tuple(rows.copy() for rows in kept.bound)
+    )
+
+
+def _without_macs(x: RingArray, ring: Ring, **_: object) -> RingArray:
+    return batch_sum(x, ring)
+
+
+def _constant(secrets: NDArray[np.uint32], n: int, t: int) -> NDArray[np.uint32]:
+    """Shares of polynomials whose other coefficients are all zero."""
+    return np.repeat(secrets[np.newaxis], n, axis=0)
+
+
+def _one_polynomial(secrets: NDArray[np.uint32], n: int, t: int) -> NDArray[np.uint32]:
+    return shamir.share(secrets, n, t, rng=Prg(bytes(32)))
+
+
+def _last_share_lost(indices: Any, shares: NDArray[np.uint32], t: int) -> NDArray[np.uint32]:
+    return shamir.reconstruct(indices[:-1], shares[:-1], t - 1)
 
 
 class _KeylessPrg(Prg):
@@ -180,6 +224,8 @@ def _out_of_order(*answer: Any, **options: Any) -> list[bytes]:
 
 SUM: Patch = (mpc_rows, "batch_sum", _zeros)
 SHARE: Patch = (mpc_rows, "share", _in_the_clear)
+TRUNCATION: Patch = (mpc.shared_products, "truncate", _each_alone)
+TRIPLES: Patch = (LocalDealer, "take", _same_again)
 PADS: Patch = (secagg_rows, "add_pads", lambda out, streams, ring: None)
 COINS: Patch = (Rng, "bernoulli", _tenth_too_rare)
 MASKS: Patch = (Djn, "residues", _one_mask_for_all)
@@ -195,6 +241,13 @@ FAULTS: dict[str, Patch] = {
     "mpc.secure_sum_n3.vs_mpyc": SUM,
     "mpc.share_n3.vs_mpyc": SHARE,
     "mpc.share_n3.vs_spu": SHARE,
+    "mpc.share_n3_1e6.of_keystream": SHARE,
+    "mpc.share_n3_1e6.vs_crypten": SHARE,
+    "mpc.mac_sum.over_semi_honest": SUM,
+    "mpc.mul_trunc_n3_1e6.vs_crypten": TRUNCATION,
+    "mpc.mul_trunc_n3_1e6.vs_spu": TRUNCATION,
+    "mpc.shamir_share_500_334.vs_flower": (mpc_shamir_rows, "share", _constant),
+    "mpc.shamir_combine_100_67.vs_flower": (mpc_shamir_rows, "reconstruct", _last_share_lost),
     "secagg.mask_1e5_u32.of_keystream": PADS,
     "secagg.mask_1e5_u32.vs_flower": PADS,
     "secagg.quantize_1e5.vs_flower": (
@@ -236,6 +289,12 @@ FAULTS: dict[str, Patch] = {
 MORE_FAULTS: dict[str, Patch] = {
     "mpc.share_n3.vs_mpyc": (mpc_rows, "share", _one_mask),
     "mpc.share_n3.vs_spu": (mpc_rows, "share", _one_mask),
+    "mpc.share_n3_1e6.of_keystream": (mpc_rows, "share", _one_mask),
+    "mpc.share_n3_1e6.vs_crypten": (mpc_rows, "share", _one_mask),
+    "mpc.mac_sum.over_semi_honest": (mpc_rows, "batch_sum", _without_macs),
+    "mpc.mul_trunc_n3_1e6.vs_crypten": TRIPLES,
+    "mpc.mul_trunc_n3_1e6.vs_spu": TRIPLES,
+    "mpc.shamir_share_500_334.vs_flower": (mpc_shamir_rows, "share", _one_polynomial),
     "secagg.mask_1e5_u32.of_keystream": (secagg_rows, "Prg", _KeylessPrg),
     "secagg.mask_1e5_u32.vs_flower": (secagg_rows, "Prg", _KeylessPrg),
     "ldp.krr_100.vs_best_peer": (Rng, "uniform", _one_short),
@@ -266,6 +325,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inputs of sizes that a check takes little time for."""
     monkeypatch.setattr(mpc_rows, "ELEMENTS", 1000)
     monkeypatch.setattr(mpc_rows, "SUMS", 10)
+    monkeypatch.setattr(mpc_products_rows, "ELEMENTS", 1000)
     monkeypatch.setattr(secagg_rows, "DIM", 10_000)
     monkeypatch.setattr(secagg_rows, "NEIGHBOURS", 4)
     monkeypatch.setattr(ldp_rows, "REPORTS", 100_000)
@@ -299,7 +359,7 @@ def test_a_row_has_one_other_side_and_a_note_that_names_it(row: Row) -> None:
 def test_a_peer_is_pinned_and_its_script_is_here(row: Row, peer: Peer) -> None:
     assert peer.requirements
     for requirement in peer.requirements:
-        assert re.fullmatch(r"[a-z0-9-]+==\d+(\.\d+)+", requirement)
+        assert requirement == NO_DEPS or re.fullmatch(r"[a-z0-9-]+==\d+(\.\d+)+", requirement)
     assert peer.script.parent == SCRIPTS
     assert peer.script.is_file()
     assert peer.script.name.startswith(peer.environment.replace("-", "_"))

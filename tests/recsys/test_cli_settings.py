@@ -49,6 +49,16 @@ def test_an_option_can_switch_off_what_the_environment_switched_on(
     assert settings_of("a")["relay"] is False
 
 
+def test_sums_with_macs_are_an_option_and_take_no_relay(run: Run) -> None:
+    options = [*QUICK, "--security", "malicious"]
+    assert run("train", "prirec", *options, "--out", "a").code == 0
+    assert settings_of("a")["security"] == "malicious"
+    assert "malicious, with a trusted dealer" in Path("a/public/ledger.json").read_text()
+    refused = run("train", "prirec", *options, "--relay", "--out", "b")
+    assert refused.code == 2
+    assert "relay must be left out with security 'malicious'" in refused.err
+
+
 def test_model_data_and_file_can_come_from_the_environment(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ NAN, INF = math.nan, math.inf
 
 WHOLE = {"factors": 1, "epochs": 1, "patience": 1, "neighbours": 0, "local_batch": 1, "cohort": 1}
 WHOLE |= {"min_cohort": 3, "regions": 0}
-NAMES = ("model", "mode", "features", "network", "weights", "mix", "dynamic")
+NAMES = ("model", "mode", "features", "network", "weights", "mix", "security", "dynamic")
 ABOVE_0 = ("learning_rate", "learning_rate_v", "init_scale", "clip")
 FROM_0 = ("penalty_w", "penalty_v")
 
@@ -133,6 +133,11 @@ def test_a_random_network_has_no_distances_to_weigh_by(weights: str) -> None:
     with pytest.raises(ParameterError, match=f"^weights '{weights}' go by distance"):
         TrainConfig(network="random", weights=weights)
     assert TrainConfig(weights=weights).weights == weights
+
+
+def test_a_relay_cannot_carry_sums_with_macs() -> None:
+    with pytest.raises(ParameterError, match=r"^relay must be left out with security 'malicious'"):
+        TrainConfig(relay=True, security="malicious")
 
 
 def test_settings_that_suit_the_model_are_its_own_unless_given() -> None:

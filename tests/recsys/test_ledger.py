@@ -202,6 +202,20 @@ def test_one_or_two_neighbours_are_marked_insecure(neighbours: int) -> None:
     assert safe.adversary == "semi-honest, the receiver and at most 1 of her 3 neighbours collude"
 
 
+def test_malicious_neighbours_are_named_where_sums_have_macs() -> None:
+    told = {}
+    for mode in ("protocol", "simulate"):
+        ledger = ledger_of(mode=mode, security="malicious")
+        (mixing,) = [each for each in ledger.releases if "neighbours' linear" in each.what]
+        told[mode] = mixing.adversary
+    # 33 / 2^32 = 7.68e-9, in words of 32 bits and 32 bits of security.
+    assert told["protocol"] == (
+        "malicious, with a trusted dealer: the receiver and at most 1 of her 3 neighbours collude; "
+        "what they alter on the way ends the run, but for a probability of 7.7e-09 in each sum"
+    )
+    assert told["simulate"].startswith("semi-honest, ")
+
+
 def test_rounds_are_counted() -> None:
     model = PriRec(without_seed(small(epochs=3))).fit(city())
     rounds = model.learner_.batches.rounds  # type: ignore[attr-defined]

@@ -44,6 +44,8 @@ def digest(config: TrainConfig) -> str:
         pytest.param({"neighbours": 10, "mix": "update"}, id="a mix for each update"),
         pytest.param({"cohort": 16, "mix": "update"}, id="two cohorts"),
         pytest.param({"relay": True, "epochs": 1}, id="relay"),
+        pytest.param({"security": "malicious"}, id="malicious"),
+        pytest.param({"security": "malicious", "mix": "update"}, id="malicious, each update"),
         pytest.param({"network": "random", "neighbours": 5}, id="random network"),
         pytest.param({"neighbours": 0}, id="no neighbours"),
         pytest.param({"ring_bits": 64, "frac_bits": 24}, id="wide ring"),

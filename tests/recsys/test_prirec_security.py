@@ -11,17 +11,21 @@ import pytest
 from numpy.typing import NDArray
 
 import mpc.secure_sum
+import mpc.secure_sum_malicious
 import recsys.pads
 import recsys.prirec
 import recsys.sums
 import secagg.pads
 import secagg.schedule
+from mpc.core.errors import AbortError
 from mpc.core.keys import KeyPair
 from mpc.core.local import LocalNetwork
 from mpc.core.prg import Prg
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import Rng
+from mpc.programs import Open, Program
 from mpc.secure_sum import DirectChannel, batch_sum
+from mpc.secure_sum_malicious import sum_program
 from mpc.secure_sum_relay import RELAY
 from recsys.config import TrainConfig
 from recsys.prirec import PriRec
@@ -116,6 +120,48 @@ def test_one_altered_share_changes_the_digest(monkeypatch: pytest.MonkeyPatch, b
     monkeypatch.setattr(recsys.sums, "DirectChannel", FlippingChannel)
     assert PriRec(small(mode="protocol")).fit(city()).model_digest != honest
     assert FlippingChannel.done
+
+
+class AlteringNeighbour:
+    """Alters, in the third sum of a training with MACs, one bit of what a neighbour forwards.
+
+    Of one receiver's sum alone; everybody's part in the opening is a row, (N + 1, B, D + 1).
+    """
+
+    def __init__(self, bit: int) -> None:
+        self.bit = bit
+        self.sums = 0
+
+    def program(self, *arguments: Any) -> Program[RingArray | None]:
+        self.sums += 1
+        program = sum_program(*arguments)
+        request = next(program)
+        while True:
+            if self.sums == 3 and isinstance(request, Open):
+                request.shares[0][1, 7, 0] ^= np.uint64(1 << self.bit)
+            try:
+                request = program.send((yield request))
+            except StopIteration as end:
+                total: RingArray = end.value
+                return total
+
+
+@pytest.mark.parametrize("bit", [0, 16, 24])
+def test_one_altered_partial_sum_ends_a_training_with_macs(
+    monkeypatch: pytest.MonkeyPatch, bit: int
+) -> None:
+    config = small(mode="protocol", security="malicious", epochs=4)
+    epochs: list[int] = []
+    with monkeypatch.context() as patched:
+        neighbour = AlteringNeighbour(bit)
+        patched.setattr(mpc.secure_sum_malicious, "sum_program", neighbour.program)
+        with pytest.raises(AbortError, match="in 1 of 40 computations: somebody altered"):
+            PriRec(config).fit(city(), progress=lambda record: epochs.append(record.epoch))
+    assert neighbour.sums == 3
+    assert len(epochs) == 2  # nothing that was altered came to count
+    assert (
+        PriRec(config).fit(city()).model_digest == PriRec(small(epochs=4)).fit(city()).model_digest
+    )
 
 
 @pytest.mark.parametrize("bit", [0, 16, 24])

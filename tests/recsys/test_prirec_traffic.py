@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mpc.programs import wire_bytes as wire_of
 from mpc.secure_sum_messages import PartialSum, ShareMessage, wire_bytes
 from mpc.secure_sum_relay import PartyKeys
 from recsys.config import TrainConfig
@@ -91,6 +92,24 @@ def test_a_relay_carries_every_message_of_the_sums_twice() -> None:
         assert relayed.traffic[kind].messages == messages
     assert "secure_sum.share" not in relayed.traffic
     assert relayed.traffic["pads.masked"] == direct.traffic["pads.masked"]
+
+
+@pytest.mark.parametrize("neighbours", [3, 7])
+def test_sums_with_macs_are_six_steps_of_everybody_to_everybody(neighbours: int) -> None:
+    config = small(mode="protocol", security="malicious", neighbours=neighbours)
+    model = PriRec(config).fit(city())
+    learner = model.learner_
+    assert isinstance(learner, PriRecLearner)
+    assert model.traffic is not None
+    sums, dim = 40 * len(model.history_), learner.features.dim + 1
+    # Inputs and their sum are words of 64 bits; seeds and sigmas have salts of 32 bytes.
+    vector, empty, commitment = wire_of(8 * dim), wire_of(0), wire_of(32)
+    each = vector + commitment + wire_of(64) + commitment + wire_of(40)
+    sent = neighbours * vector + empty + (neighbours + 1) * each
+    cost = model.traffic.traffic["program.opening"]
+    assert cost.messages == 6 * neighbours * (neighbours + 1) * sums
+    assert cost.bytes == neighbours * sent * sums
+    assert not [kind for kind in model.traffic.traffic if kind.startswith("secure_sum")]
 
 
 @pytest.mark.parametrize("mode", ["simulate", "float"])
