@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc.core.errors import ParameterError
+from mpc.core.keys import KEY_BYTES
 from mpc.core.local import LocalNetwork
 from mpc.core.ring import Ring
+from mpc.core.rng import SYSTEM_RNG
 from recsys.errors import PrivacyRefusal
 from recsys.ratings.aggregate_base import Aggregation, AggregationFacts, Plan
 from recsys.ratings.aggregate_clear import ClearSum, UploadedSum
@@ -46,6 +48,7 @@ def open_aggregation(
     run: Run,
     network: LocalNetwork,
     pseudo: PseudoItems | None = None,
+    keys: NDArray[np.uint8] | None = None,
 ) -> Aggregation:
     """The way to sum that ``config`` asks for; with pads all pair keys are agreed here, once.
 
@@ -53,6 +56,8 @@ def open_aggregation(
     training, with ``clear`` those of the first epoch.  width: entries of an item's row.
     n_weights: entries of all shared weights.  network: counts what a protocol sends.
     pseudo: what each user uploads besides her own items; needed where ``config.pseudo`` is not 0.
+    keys: ``pseudo.pseudo_keys``, from which noise follows, so that a resumed run repeats it; drawn
+    afresh by default.
     Raises PrivacyRefusal for ``secure`` and a cohort below ``min_cohort``, ParameterError, with
     the bits that are missing, where a sum could leave the ring.
     """
@@ -68,6 +73,9 @@ def open_aggregation(
     if secure:
         check_cohorts(config, sizes)
     ring = Ring(config.ring_bits) if secure else _CLEAR_RING
+    if keys is None:
+        users = 1 + max(int(members.max()) for members in cohorts)
+        keys = SYSTEM_RNG.words((users, KEY_BYTES), np.uint8)
     plan = Plan(
         config=config,
         cohorts=cohorts,
@@ -75,6 +83,7 @@ def open_aggregation(
         encoding=Encoding.of(config, max(sizes) if secure else sum(sizes), ring),
         sim=sim,
         mean=MeanRating(cohorts, config.min_cohort, run, network if protocol else None),
+        keys=keys,
     )
     if secure:
         return PaddedSum(plan, run, network) if protocol else SimulatedSum(plan)

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,10 @@ class AggregationFacts:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What all ways to sum have in common. cohorts: int32 arrays of rising users, disjoint."""
+    """What all ways to sum have in common.
+
+    cohorts: int32 arrays of rising users, disjoint.  keys: uint8 (users, 32), each user's own.
+    """
 
     config: RatingConfig
     cohorts: Sequence[NDArray[np.int32]]
@@ -59,6 +62,7 @@ class Plan:
     encoding: Encoding
     sim: SimulationRng
     mean: MeanRating
+    keys: NDArray[np.uint8] = field(repr=False)
 
 
 class Aggregation(ABC):

@@ -9,8 +9,8 @@ Model: the recommender sees every upload, and follows the protocol. With noise, 
     coordinate that is sent, as ``ldp.clipped_laplace``; the noise of one hides nothing of another.
 Leaks: to the recommender who uploads which items in which round (``recsys.ratings.pseudo`` says
     what pseudo-interacted ones hide of that), and each grid value with its noise. Without noise
-    that is everything. A run that is killed and resumed repeats the rounds of its last epoch;
-    their noise is new, so each counts.
+    that is everything. A run that is killed and resumed repeats its last uploads to the bit
+    (``recsys.ratings.aggregate_noise``).
 Error: that of the encoding. An upload's value leaves its word with a probability of at most 2^-60,
     and is then the nearest that fits, which the simulation leaves out.
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mpc.core.local import LocalNetwork
 from mpc.core.rng import SYSTEM_RNG
 from recsys.ratings.aggregate_base import Aggregation, AggregationFacts, Plan
-from recsys.ratings.aggregate_noise import SummedNoise, noise_of, privacy_rng
+from recsys.ratings.aggregate_noise import SummedNoise, noise_of
 from recsys.ratings.aggregate_vector import Integers
 from recsys.ratings.encode import noise_reach
 from recsys.ratings.gradients import Gradients, GridGradients, RoundSum
@@ -56,20 +56,18 @@ class ClearAggregation(Aggregation):
         """See ``Aggregation.describe``."""
         return self._facts(all_items=False)
 
-    def _uploads(
-        self, cohort: int, round_: int, gradients: Gradients
-    ) -> Iterator[tuple[GridGradients, int]]:
+    def _uploads(self, round_: int, gradients: Gradients) -> Iterator[tuple[GridGradients, int]]:
         """What the clients upload before noise, some at a time, and their clipped entries."""
         plan = self._plan
         if self._pseudo is None:
             for part in _parts(gradients, 0):
                 yield self._encode(part, round_)
             return
-        # One stream for the whole round: clients draw from it in turn.
-        rng = privacy_rng(plan, "gradients of pseudo-interacted items", cohort, round_)
         for part in _parts(gradients, plan.config.pseudo):
             chosen = self._pseudo.draw(part.members, round_)
-            more = with_pseudo(part, chosen, rng, frac_bits=plan.config.frac_bits)
+            # By each client's own coins of the round: if a repeated round had new rows for pseudo
+            # items, those that stay the same would be the real ones.
+            more = with_pseudo(part, chosen, frac_bits=plan.config.frac_bits)
             yield self._encode(more, round_)
 
     def _round_sum(self, total: Integers, senders: NDArray[np.int64], clipped: int) -> RoundSum:
@@ -87,7 +85,7 @@ class ClearSum(ClearAggregation):
     def _sum(self, cohort: int, round_: int, gradients: Gradients) -> RoundSum:
         layout = self._plan.layout
         total, senders, clipped = layout.nothing(), np.zeros(layout.n_items, dtype=np.int64), 0
-        for grid, cut in self._uploads(cohort, round_, gradients):
+        for grid, cut in self._uploads(round_, gradients):
             total += layout.total(grid)
             senders += layout.senders(grid)
             clipped += cut
@@ -105,7 +103,7 @@ class UploadedSum(ClearAggregation):
     def _sum(self, cohort: int, round_: int, gradients: Gradients) -> RoundSum:
         layout = self._plan.layout
         total, senders, clipped = layout.nothing(), np.zeros(layout.n_items, dtype=np.int64), 0
-        for grid, cut in self._uploads(cohort, round_, gradients):
+        for grid, cut in self._uploads(round_, gradients):
             for at, user in enumerate(grid.members):
                 data = self._carried(int(user), self._message(grid, at, round_))
                 # From here on the recommender, who knows whose message this is and no more.
@@ -117,12 +115,12 @@ class UploadedSum(ClearAggregation):
 
     def _message(self, grid: GridGradients, at: int, round_: int) -> bytes:
         """What client ``at`` of ``grid`` sends: her noise on every value, and her items."""
-        user, rows = int(grid.members[at]), slice(grid.starts[at], grid.starts[at + 1])
-        values = np.concatenate([grid.rows[rows].reshape(-1), grid.weights[at]])
-        noise = noise_of(self._plan, user, round_)
+        user = int(grid.members[at])
+        items, values = self._plan.layout.upload(grid, user)
+        noise = noise_of(self._plan, user, round_, items, values)
         if noise is not None:
             values = noise.perturb(values)
-        return self._format.message(user, round_, grid.items[rows], values).to_bytes()
+        return self._format.message(user, round_, items, values).to_bytes()
 
     def _carried(self, user: int, data: bytes) -> bytes:
         if not self._network.records:

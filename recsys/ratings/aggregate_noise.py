@@ -4,10 +4,15 @@ Model: every coordinate that a client sends has discrete Laplace noise of her ow
     (``ldp.clipped_laplace``). A simulation, which uses only sums of it, draws them at once: the sum
     for an item is over the clients who upload it, pseudo-interacted ones included.
 Error: none, both have the exact law (``ldp.discrete_laplace``, ``ldp.summed_laplace``).
+Leaks: a run that is killed and resumed repeats the rounds of its last epoch. A client's noise is a
+    pseudo-random function of her own key, the round and all that she protects by it. So she repeats
+    an upload to the bit, which tells nothing new. Were her gradients others, as under another
+    version of a library, the noise would be another too, and the difference would not be bare.
 Differs: under a seed the noise is reproducible, from a stream for each user and round, and for
     each cohort and round of a simulation; such a run has no privacy.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +20,7 @@ from numpy.typing import NDArray
 
 from ldp.discrete_laplace import DiscreteLaplace
 from ldp.summed_laplace import SummedLaplace
+from mpc.core.keys import derive
 from mpc.core.prg import SEED_BYTES, Prg
 from mpc.core.rng import SYSTEM_RNG, Rng
 from recsys.ratings.aggregate_base import Plan
@@ -37,12 +43,23 @@ class ClientNoise:
         return self.law.perturb(values, rng=self.rng)
 
 
-def noise_of(plan: Plan, user: int, round_: int) -> ClientNoise | None:
-    """Where the noise of a user comes from in a round; None where there is none."""
+def noise_of(
+    plan: Plan, user: int, round_: int, items: NDArray[np.int32], values: Integers
+) -> ClientNoise | None:
+    """Where the noise of a user comes from in a round; None where there is none.
+
+    items, values: all that she will put noise on, in the clear.
+    """
     mechanism = plan.encoding.mechanism
     if mechanism is None:
         return None
-    return ClientNoise(mechanism.noise, privacy_rng(plan, "noise of a user", user, round_))
+    if plan.config.seed is not None:
+        return ClientNoise(mechanism.noise, privacy_rng(plan, "noise of a user", user, round_))
+    protected = hashlib.sha256(items.astype("<i4").tobytes())
+    protected.update(values.astype("<i8").tobytes())
+    key = plan.keys[user].tobytes()
+    seed = derive(key, "ratings.noise", round_, protected.digest(), length=SEED_BYTES)
+    return ClientNoise(mechanism.noise, Prg(seed))
 
 
 class SummedNoise:

@@ -94,7 +94,9 @@ class PaddedSum(SecureAggregation):
         plan, members = self._plan, self._plan.cohorts[cohort]
         layout, ring = plan.layout, plan.encoding.quantizer.ring
         place = np.searchsorted(members, grid.members)
-        sources = [noise_of(plan, int(user), round_) for user in members]
+        sources = [
+            noise_of(plan, int(user), round_, *layout.upload(grid, int(user))) for user in members
+        ]
 
         def part(start: int, stop: int) -> RingArray:
             x = layout.dense(grid, place, members.size, ring, start, stop)

@@ -72,6 +72,15 @@ class Layout:
         rows[items] += values[:end].reshape(-1, self.width)  # each item once, so none is lost
         total[self.rows_size :] += values[end:]
 
+    def upload(self, grid: GridGradients, user: int) -> tuple[NDArray[np.int32], Integers]:
+        """One user's items and values, weights last; no items and zeros if she has no row."""
+        at = int(np.searchsorted(grid.members, user))
+        if at == grid.members.size or grid.members[at] != user:
+            return np.zeros(0, dtype=np.int32), np.zeros(self.n_weights, dtype=np.int64)
+        rows = slice(int(grid.starts[at]), int(grid.starts[at + 1]))
+        values = np.concatenate([grid.rows[rows].reshape(-1), grid.weights[at]])
+        return grid.items[rows], values
+
     def total(self, grid: GridGradients) -> Integers:
         """The sum of all clients' vectors: int64 (size,), which wraps nowhere near its ends."""
         uploads = grid.items.size

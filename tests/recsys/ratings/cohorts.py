@@ -67,6 +67,7 @@ def opened(
     width: int = WIDTH,
     weights: int = WEIGHTS,
     run: MemoryRun | None = None,
+    keys: NDArray[np.uint8] | None = None,
     **changes: object,
 ) -> Aggregation:
     """A seeded aggregation over ``COHORTS`` with a minimum of 3 members."""
@@ -74,8 +75,9 @@ def opened(
     config = RatingConfig(**settings)  # type: ignore[arg-type]
     sim, run = SimulationRng(SEED), run or MemoryRun()
     pseudo = None
-    if config.pseudo:
+    if keys is None:
         keys = pseudo_keys(USERS, sim, run, seeded=config.seed is not None)
+    if config.pseudo:
         pseudo = PseudoItems(train(), USERS, ITEMS, config.pseudo, keys, config.pseudo_items)
     return open_aggregation(
         config,
@@ -87,4 +89,5 @@ def opened(
         run,
         network or LocalNetwork(),
         pseudo,
+        keys,
     )

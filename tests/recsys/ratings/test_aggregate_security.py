@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,8 @@ from secagg.masks import mask
 from secagg.messages import SERVER, MaskedVector
 from tests.recsys.ratings.cohorts import (
     COHORTS,
+    USERS,
+    WIDTH,
     gradients,
     opened,
     plain_sum,
@@ -376,3 +379,45 @@ def test_the_noisy_sum_is_around_the_clipped_one() -> None:
             error = 6.7 * np.sqrt(5 * 2 * 0.1**2 / 60)  # a normal tail of 1e-11 for each entry
             assert np.abs(np.mean([s.items for s in sums], axis=0) - rows).max() < error
             assert np.abs(np.mean([s.weights for s in sums], axis=0) - weights).max() < error
+
+
+OWN_KEYS = np.arange(USERS * 32, dtype=np.uint32).astype(np.uint8).reshape(USERS, 32)
+
+
+def attempt(given: Gradients, aggregate: str, round_: int = 0) -> list[bytes]:
+    """What an unseeded process sends, or with pads the noisy sum: each call is a new process."""
+    network = LocalNetwork(record=True)
+    settings: dict[str, Any] = {"clip": 0.1, "laplace": 0.2, "seed": None, "mode": "protocol"}
+    settings |= {"aggregate": aggregate, "pseudo": 3 if aggregate == "clear" else 0}
+    aggregation = opened(network=network, keys=OWN_KEYS, **settings)
+    found = aggregation.sum(0, round_, given)
+    if aggregate == "secure":
+        return [found.items.tobytes() + found.weights.tobytes()]
+    uploads = [GradientUpload.from_bytes(each.data) for each in network.view(SERVER)]
+    return [upload.items + upload.values for upload in uploads]
+
+
+def more(given: Gradients, step: float) -> Gradients:
+    """The same gradients, but for one entry of the first client."""
+    rows = given.rows.copy()
+    rows[0, 0] += step
+    return replace(given, rows=rows)
+
+
+@pytest.mark.parametrize("aggregate", ["secure", "clear"])
+def test_a_repeated_round_repeats_its_noise(aggregate: str) -> None:
+    """A killed run goes on from its last checkpoint: what it sends again tells nothing new."""
+    given = gradients(COHORTS[0], scale=0.02)
+    assert attempt(given, aggregate) == attempt(given, aggregate)
+    assert attempt(given, aggregate) != attempt(given, aggregate, round_=1)
+
+
+def test_other_gradients_never_meet_the_same_noise() -> None:
+    """Else the difference of two uploads would be that of the gradients, without any noise."""
+    given = gradients(COHORTS[0], scale=0.02)
+    # A whole number of steps, so that no rounding hides the difference.
+    first, second = attempt(given, "clear"), attempt(more(given, 2.0**-4), "clear")
+    assert first[1:] == second[1:]
+    assert len(first[0]) == len(second[0])
+    differences = np.frombuffer(first[0], np.uint8) != np.frombuffer(second[0], np.uint8)
+    assert differences.sum() > 4 * WIDTH
