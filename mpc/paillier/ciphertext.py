@@ -202,6 +202,14 @@ def vector_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
     return _Wire(public.fingerprint, len(ciphertexts), values).to_bytes()
 
 
+def vector_bytes(bits: int, count: int) -> int:
+    """Bytes of the wire form of ``count`` ciphertexts under a key of ``bits`` bits."""
+    bits = integer("bits", bits, 8, 1 << 16)
+    # n has exactly ``bits`` bits, and n^2 twice as many or one less.
+    values = integer("count", count, 1, 1 << 32) * ((2 * bits + 7) // 8)
+    return len(_Wire(bytes(32), count, bytes(values)).to_bytes())
+
+
 def vector_from_bytes(data: bytes, public: PublicKey, count: int) -> list[Ciphertext]:
     """The ``count`` ciphertexts under ``public`` that ``data`` encodes; none is fresh.
 
