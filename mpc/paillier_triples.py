@@ -204,7 +204,7 @@ class Plan:
 
     def request_bytes(self, owner: int) -> int:
         """Bytes that ``owner`` sends in the first step."""
-        return vector_bytes(self._publics[owner], self.request_count(owner))
+        return vector_bytes(self._publics[owner].bits, self.request_count(owner))
 
     def entries(self, owner: int, party: int) -> int:
         """Products that ``party`` makes of the elements of ``owner``."""
@@ -219,7 +219,7 @@ class Plan:
         return sum(self._answer_size(owner, party) for owner in self.others(party))
 
     def _answer_size(self, owner: int, party: int) -> int:
-        return vector_bytes(self._publics[owner], self.answer_count(owner, party))
+        return vector_bytes(self._publics[owner].bits, self.answer_count(owner, party))
 
     def ask(self, owner: int, free: Sequence[Sequence[RingArray]], *, rng: Rng) -> bytes:
         """The first step's payload of ``owner``, whose free components are ``free``."""

@@ -14,15 +14,20 @@ from mpc.core.errors import ParameterError
 
 @dataclass(frozen=True)
 class Variant:
-    """title: for a reader.  settings: fields of ``TrainConfig``, ``model`` among them."""
+    """title: for a reader.  settings: flat settings of the task, ``model`` among them.
+
+    searched: whether a comparison looks for better settings; not where the row is made by those
+    that it has, or has none.
+    """
 
     name: str
     title: str
     settings: Mapping[str, Any] = field(hash=False)
+    searched: bool = True
 
     @property
     def model(self) -> str:
-        """The model that ``TrainConfig`` knows."""
+        """The model that the configuration knows."""
         return str(self.settings["model"])
 
 
@@ -44,30 +49,32 @@ VARIANTS = {
 }
 
 
-def find_variant(name: str) -> Variant:
+def find_variant(name: str, variants: Mapping[str, Variant] = VARIANTS) -> Variant:
     """The variant called ``name``; ParameterError, with the names there are, for any other."""
-    if name not in VARIANTS:
+    if name not in variants:
         raise ParameterError(
-            f"model must be one of {', '.join(VARIANTS)}, got {name!r}",
+            f"model must be one of {', '.join(variants)}, got {name!r}",
             remedy="see privrec train --help",
         )
-    return VARIANTS[name]
+    return variants[name]
 
 
-def with_variant(values: Mapping[str, Any]) -> dict[str, Any]:
+def with_variant(
+    values: Mapping[str, Any], variants: Mapping[str, Variant] = VARIANTS
+) -> dict[str, Any]:
     """Flat settings in which ``model`` may name a variant, with what the variant stands for.
 
     Raises ParameterError where a setting contradicts the variant.
     """
     settings = dict(values)
     name = settings.get("model")
-    if not isinstance(name, str) or name not in VARIANTS:
-        return settings  # checked where a TrainConfig is made
-    for key, value in VARIANTS[name].settings.items():
+    if not isinstance(name, str) or name not in variants:
+        return settings  # checked where a configuration is made
+    for key, value in variants[name].settings.items():
         if key != "model" and settings.get(key, value) != value:
             raise ParameterError(
                 f"{key} must be {value!r} with {name}, got {settings[key]!r}",
-                remedy=f"leave it out, or choose the model {VARIANTS[name].model}",
+                remedy=f"leave it out, or choose the model {variants[name].model}",
             )
         settings[key] = value
     return settings

@@ -202,10 +202,14 @@ def vector_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
     return _Wire(public.fingerprint, len(ciphertexts), values).to_bytes()
 
 
-def vector_bytes(public: PublicKey, count: int) -> int:
-    """The length of ``vector_to_bytes`` of ``count`` ciphertexts under a key; 0 for none."""
-    values = bytes(integer("count", count, 0, 1 << 32) * public.ciphertext_bytes)
-    return len(_Wire(public.fingerprint, count, values).to_bytes()) if count else 0
+def vector_bytes(bits: int, count: int) -> int:
+    """Bytes of ``count`` ciphertexts as ``vector_to_bytes`` makes them, 0 for none, under a key of
+    ``bits`` bits.
+    """
+    bits = integer("bits", bits, 8, 1 << 16)
+    # n has exactly ``bits`` bits, and n^2 twice as many or one less.
+    values = integer("count", count, 0, 1 << 32) * ((2 * bits + 7) // 8)
+    return len(_Wire(bytes(32), count, bytes(values)).to_bytes()) if count else 0
 
 
 def vector_from_bytes(data: bytes, public: PublicKey, count: int) -> list[Ciphertext]:

@@ -21,7 +21,8 @@ from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
 from recsys.training import State
 
-_SWEEPS = 20
+_SWEEPS = 1000
+_SETTLED = 1e-10
 PENALTY = 5.0
 """Ratings of average value that every user and item is given beforehand."""
 
@@ -62,22 +63,30 @@ class BiasLearner:
         )
 
     def epoch(self, number: int) -> float:
-        """Everything at once: further epochs change nothing."""
+        """Everything at once: further epochs change nothing to speak of."""
         train, state = self._train, self.state
         with self.clock.step("biases"):
             rest = train.values - state["mean"][0]
             if self._model == "user-mean":
                 state["user_bias"][:] = _shrunken(train.users, rest, state["user_bias"].size, 0.0)
             elif self._model == "bias":
-                for _ in range(_SWEEPS):
-                    for name, index, other, indices in (
-                        ("user_bias", train.users, "item_bias", train.items),
-                        ("item_bias", train.items, "user_bias", train.users),
-                    ):
-                        residual = rest - state[other][indices]
-                        state[name][:] = _shrunken(index, residual, state[name].size, self._penalty)
+                self._settle(rest)
         error = train.values - self.scorer.score(state.arrays, train.users, train.items)
         return float(np.mean(error**2))
+
+    def _settle(self, rest: Floats) -> None:
+        """Solve for the users, then for the items, until no bias moves by 1e-10."""
+        train, state = self._train, self.state
+        for _ in range(_SWEEPS):
+            before = state["item_bias"].copy()
+            for name, index, other, indices in (
+                ("user_bias", train.users, "item_bias", train.items),
+                ("item_bias", train.items, "user_bias", train.users),
+            ):
+                residual = rest - state[other][indices]
+                state[name][:] = _shrunken(index, residual, state[name].size, self._penalty)
+            if np.abs(state["item_bias"] - before).max() < _SETTLED:
+                return
 
 
 def _shrunken(index: Indices, values: Floats, size: int, penalty: float) -> Floats:

@@ -14,20 +14,25 @@ from mpc.core.checks import integer
 from mpc.core.errors import ParameterError, ToolkitError
 from recsys.cli.console import Console
 from recsys.cli.failures import InterruptedRunError
-from recsys.cli.settings import PREFIX, Settings, given_options
+from recsys.cli.settings import PREFIX, given_options
 from recsys.experiment.bench import Bench
 from recsys.experiment.folder import ExperimentFolder
-from recsys.experiment.job import Job, Outcome
+from recsys.experiment.job import Job
+from recsys.experiment.outcome import Outcome
 from recsys.experiment.pool import open_pool
 from recsys.experiment.source import check_source
 from recsys.report import toml
 from recsys.report.ledger import shown
 from recsys.report.table import byte_size
+from recsys.tasks import TASKS, VISITS, Task, find_task
 
 MAX_WORKERS = 256
 
 DIGEST = "data_digest"
-"""Field of a plan: the SHA-256 of its check-ins, absent where it makes them itself."""
+"""Field of a plan: the SHA-256 of its data, absent where it makes them itself."""
+
+TASK = "task"
+"""Field of a plan and of a result: absent for visits, which were there first."""
 
 Seeds = Annotated[
     int | None, typer.Option(help="Seeds 0 to N-1, each a split of its own. [3]", metavar="N")
@@ -47,6 +52,18 @@ Config = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace the experiment that --out holds.")]
 Resume = Annotated[
     Path | None, typer.Option(help="Go on with the experiment in DIR.", metavar="DIR")
+]
+
+TaskName = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        envvar=f"{PREFIX}TASK",
+        show_envvar=False,
+        help="What the models learn from. [visits]",
+        metavar="|".join(TASKS),
+        show_default=False,
+    ),
 ]
 
 ALLOWED_WITH_RESUME = ("resume", "workers", "json", "quiet", "verbose")
@@ -96,9 +113,24 @@ def opened(
 
 
 def check_data(plan: Mapping[str, Any]) -> None:
-    """DataError unless the check-ins of an experiment's plan are still those that it began with."""
+    """DataError unless the data of an experiment's plan are still those that it began with."""
     if DIGEST in plan:
-        check_source(plan["data"], plan[DIGEST])
+        check_source(task_in(plan), plan["data"], plan[DIGEST])
+
+
+def named_task(name: str | None) -> Task:
+    """The task that ``--task`` names. ParameterError for one that there is not."""
+    return VISITS if name is None else find_task(name)
+
+
+def task_in(plan: Mapping[str, Any]) -> Task:
+    """The task of a stored plan."""
+    return find_task(plan.get(TASK, VISITS.name))
+
+
+def with_task(task: Task, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan to be stored, with its task where that has to be said."""
+    return dict(plan) if task is VISITS else {TASK: task.name, **plan}
 
 
 @contextmanager
@@ -114,9 +146,9 @@ def bench(
         yield Bench(experiment, pool, told)
 
 
-def effective(settings: Settings, **more: toml.Value) -> bytes:
-    """public/config.toml: the settings that all trainings share, and the experiment's own."""
-    values = {name: value for name, value in settings.flat().items() if name != "seed"}
+def effective(settings: Mapping[str, Any], **more: object) -> bytes:
+    """public/config.toml: the flat settings that all trainings share, and the experiment's own."""
+    values = {name: value for name, value in settings.items() if name != "seed"}
     comment = "".join(f"# {name} = {value}\n" for name, value in more.items())
     return (comment + toml.dump(values)).encode()
 
@@ -124,10 +156,13 @@ def effective(settings: Settings, **more: toml.Value) -> bytes:
 class Progress:
     """One line for each training that is done: how many, what, loss, bytes and epsilon."""
 
-    def __init__(self, console: Console, expected: int, label: Callable[[Job], str]) -> None:
+    def __init__(
+        self, console: Console, expected: int, label: Callable[[Job], str], task: Task = VISITS
+    ) -> None:
         self._console = console
         self._expected = expected
         self._label = label
+        self._task = task
         self._done = 0
         self._best: dict[str, float] = {}
         self._start = time.monotonic()
@@ -143,18 +178,23 @@ class Progress:
         ]
         if outcome["diverged"]:
             parts.append("diverged")
-        for name, text in (("validation_auc", "validation AUC"), ("auc", "test AUC")):
+        measure = self._task.measure
+        validation = f"validation_{measure}"
+        for name, text in ((validation, "validation"), (measure, "test")):
             if outcome.get(name) is not None:
-                parts.append(f"{text} {outcome[name]:.4f}")
-        if job.wanted == "validation" and outcome["validation_auc"] is not None:
-            best = max(outcome["validation_auc"], self._best.get(label, 0.0))
+                parts.append(f"{text} {measure.upper()} {outcome[name]:.4f}")
+        if job.wanted == "validation" and outcome[validation] is not None:
+            best = outcome[validation]
+            if label in self._best and self._task.better(self._best[label], best):
+                best = self._best[label]
             self._best[label] = best
             parts.append(f"best {best:.4f}")
         if outcome.get("loss") is not None:
             parts.append(f"loss {outcome['loss']:.4f}")
         if outcome.get("bytes_per_user"):
             parts.append(f"{byte_size(outcome['bytes_per_user'])} per user")
-        bit = (outcome.get("epsilon") or {}).get("bit")
-        if bit is not None:
-            parts.append(f"nominal epsilon {shown(bit)} per user-POI pair")
+        epsilon = outcome.get("epsilon") or {}
+        for name, unit in (("bit", "user-POI pair"), ("coordinate", "coordinate and round")):
+            if epsilon.get(name) is not None:
+                parts.append(f"nominal epsilon {shown(epsilon[name])} per {unit}")
         self._console.progress("  ".join(parts))

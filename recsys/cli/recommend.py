@@ -1,12 +1,13 @@
-"""``privrec recommend``: the POIs that a trained model proposes to one user."""
+"""``privrec recommend``: what a trained model proposes to one user."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from recsys.cli.console import Console
 from recsys.cli.options import Json, Quiet, Verbose
+from recsys.ratings.files import holds_rating_model
 from recsys.report.table import text_table
 
 EXAMPLES = """\b
@@ -22,18 +23,38 @@ def recommend(
     model: Annotated[
         Path, typer.Option(help="Folder of a finished run.", metavar="DIR", show_default=False)
     ],
-    user: Annotated[
-        str, typer.Option(help="Id as in the check-ins.", metavar="ID", show_default=False)
-    ],
-    k: Annotated[int, typer.Option("-k", help="How many POIs, at most.")] = 10,
+    user: Annotated[str, typer.Option(help="Id as in the data.", metavar="ID", show_default=False)],
+    k: Annotated[int, typer.Option("-k", help="How many POIs or items, at most.")] = 10,
     json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """List the most probable POIs that are new to a user.
+    """List what is new to a user and suits her best: POIs by probability, items by rating.
 
-    home_km is the distance from the mean place of the user's visits in training.
+    The model says which. home_km is the distance from the mean place of the user's visits in
+    training; rating is the predicted one, in the units of the data.
     """
+    told = _items(model, user, k) if holds_rating_model(model) else _pois(model, user, k)
+    ctx.ensure_object(Console).result(*told)
+
+
+Told = tuple[list[str], dict[str, Any]]
+"""Lines and JSON."""
+
+
+def _items(model: Path, user: str, k: int) -> Told:
+    from recsys.ratings.registry import load_rating_model  # noqa: PLC0415 - loads scikit-learn
+
+    found = load_rating_model(model).recommend(user, k)
+    rows = [
+        {"rank": rank, "item": one.item, "rating": one.value}
+        for rank, one in enumerate(found, start=1)
+    ]
+    cells = [(str(rank), one.item, f"{one.value:.2f}") for rank, one in enumerate(found, start=1)]
+    return text_table(("rank", "item", "rating"), cells, right=(0, 2)), {"rows": rows}
+
+
+def _pois(model: Path, user: str, k: int) -> Told:
     from recsys.cli.models import distances_from_home  # noqa: PLC0415 - slow
     from recsys.registry import load_recommender  # noqa: PLC0415 - loads scikit-learn
 
@@ -68,4 +89,4 @@ def recommend(
         ],
         right=(0, 3, 4, 5, 6),
     )
-    ctx.ensure_object(Console).result(table, {"rows": rows})
+    return table, {"rows": rows}

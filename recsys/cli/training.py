@@ -1,39 +1,64 @@
 """What ``privrec train`` does: prepare, fit, measure, write; new or resumed."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from mpc.core.errors import ParameterError, ToolkitError
 from recsys.cli.console import Console
 from recsys.cli.failures import InterruptedRunError
 from recsys.cli.folders import new_folder
-from recsys.cli.settings import DATA, Settings, build
-from recsys.data.catalogue import DataSet, find
-from recsys.data.checkins import CheckIns
-from recsys.data.prepare import prepare
-from recsys.profiles import user_profiles
-from recsys.recommender import Recommender
-from recsys.registry import recommender_class
-from recsys.report.costs import Costs, costs_of
-from recsys.report.ledger import shown
-from recsys.report.page import write_report
-from recsys.report.run_folder import RunFolder, data_digest, holds_run
-from recsys.report.summary import Summary, summarise
-from recsys.report.table import byte_size
+from recsys.cli.rating_training import RatingTraining
+from recsys.cli.settings import Settings, build
+from recsys.cli.visit_training import VisitTraining
+from recsys.config import TrainConfig
+from recsys.report.costs import Costs
+from recsys.report.run_folder import RunFolder, holds_run
+from recsys.report.summary import Summary
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
-from recsys.training import EpochRecord
+from recsys.tasks import DATA
+from recsys.training import EpochRecord, Progress
+
+
+class Training(Protocol):
+    """One run of a task, whose data are read when it is made."""
+
+    name: str
+    """Of the data."""
+
+    libraries: Sequence[str]
+    """Distributions whose versions decide the model's digest, beside those that always do."""
+
+    def prepare(self, sim: SimulationRng) -> list[str]:
+        """Split the data; what a reader must know about that."""
+
+    def digest(self) -> str:
+        """SHA-256 over all that training sees of the prepared data."""
+
+    def fit(self, run: RunFolder, progress: Progress) -> None:
+        """Train the model."""
+
+    def costs(self, seconds: float) -> Costs:
+        """What the training has cost so far, of which the caller took the time."""
+
+    def epoch_line(self, record: EpochRecord, costs: Costs) -> str:
+        """An epoch for a reader."""
+
+    def write(self, run: RunFolder, costs: Costs, notes: Sequence[str]) -> Summary:
+        """Store the model and its report in ``run``, and sum up."""
 
 
 def start_run(settings: Settings, out: Path | None, console: Console, *, force: bool) -> None:
     """Train anew in ``out``, by default a new folder below runs/."""
-    source = find(settings.data)
-    checkins = source.load()
-    folder = out or new_folder(f"{settings.train.model.replace('-', '-minus')}-{checkins.name}")
-    with RunFolder(folder, settings=settings.flat(), force=force) as run:
+    training = _training(settings)
+    folder = out or new_folder(f"{settings.train.model.replace('-', '-minus')}-{training.name}")
+    with RunFolder(
+        folder, settings=settings.flat(), libraries=training.libraries, force=force
+    ) as run:
         try:
-            summary = _train(run, settings, source, checkins, console)
+            summary = _train(run, settings, training, console)
         except ToolkitError:
             run.discard()  # a mistake in the input leaves no folder behind
             raise
@@ -45,8 +70,8 @@ def start_run(settings: Settings, out: Path | None, console: Console, *, force: 
 def continue_run(folder: Path, given: Mapping[str, object], console: Console) -> None:
     """Go on with the run in ``folder``. given: options on the command line.
 
-    They must agree with the run's own settings, except for ``data``: where the check-ins lie may
-    have changed, and the run knows their digest.
+    They must agree with the run's own settings, except for ``data``: where the data lie may have
+    changed, and the run knows their digest.
     """
     if not holds_run(folder):
         raise ParameterError(
@@ -62,67 +87,47 @@ def continue_run(folder: Path, given: Mapping[str, object], console: Console) ->
                     remedy="leave it out: a resumed run keeps its settings; or start a new run",
                 )
         settings = build({**own, **{n: v for n, v in given.items() if n == DATA}})
-        source = find(settings.data)
         try:
-            summary = _train(run, settings, source, source.load(), console)
+            summary = _train(run, settings, _training(settings), console)
         except KeyboardInterrupt:
             raise _interrupted(run) from None
     console.result(summary.lines(), summary.json())
 
 
-def _train(
-    run: RunFolder, settings: Settings, source: DataSet, checkins: CheckIns, console: Console
-) -> Summary:
+def _training(settings: Settings) -> Training:
     config = settings.train
+    if isinstance(config, TrainConfig):
+        return VisitTraining(settings.data, config)
+    return RatingTraining(settings.data, config)
+
+
+def _train(run: RunFolder, settings: Settings, training: Training, console: Console) -> Summary:
+    seed = settings.train.seed
     start = time.perf_counter()
     spent = Costs() if run.spent is None else Costs.from_dict(run.spent)
-    sim = SimulationRng(run.experiment_seed() if config.seed is None else config.seed)
+    sim = SimulationRng(run.experiment_seed() if seed is None else seed)
     clock = Stopwatch()
     with clock.step("preparation"):
-        prepared = prepare(checkins, config.prepare, sim)
-        profiles, notes = user_profiles(source, config.feature_kind, prepared.n_users, sim)
-    notes = [*prepared.notes, *notes, *run.changed_versions()]
+        notes = training.prepare(sim)
+    notes += run.changed_versions()
     for note in notes:
         console.note(f"note: {note}")
-    user_features = None if profiles is None else profiles.values
-    run.check_data(data_digest(prepared, user_features))
-    model = recommender_class(config.model)(config)
+    run.check_data(training.digest())
 
     def costs() -> Costs:
-        here = costs_of(model, time.perf_counter() - start)
-        return spent + Costs(steps=clock.seconds) + here
+        return spent + Costs(steps=clock.seconds) + training.costs(time.perf_counter() - start)
 
     def progress(record: EpochRecord) -> None:
-        console.progress(_epoch_line(record, model, costs()))
+        console.progress(training.epoch_line(record, costs()))
 
     run.meter = lambda: costs().to_dict()
     if run.checkpoints:
         console.note(f"going on after epoch {run.checkpoints} of {run.path}")
-    model.fit(prepared, user_features=user_features, run=run, progress=progress)
-    total = costs()
-    model.save(run.path)
-    summary = summarise(model, total, run.path, notes)
-    write_report(run, model, summary)
-    return summary
+    training.fit(run, progress)
+    return training.write(run, costs(), notes)
 
 
 def _interrupted(run: RunFolder) -> InterruptedRunError:
     done = run.checkpoints
     kept = f"epoch {done} is kept" if done else "no epoch is done yet"
     return InterruptedRunError("train", run.path, kept)
-
-
-def _epoch_line(record: EpochRecord, model: Recommender, costs: Costs) -> str:
-    config = model.config
-    auc = "-" if record.auc is None else f"{record.auc:.4f}"
-    parts = [
-        f"epoch {record.epoch:3d}/{config.epochs}",
-        f"loss {record.loss:.4f}",
-        f"validation AUC {auc}",
-    ]
-    if costs.traffic:
-        parts.append(byte_size(costs.bytes))
-    if model.features_.counts:
-        nominal = " (nominal)" if config.seed is not None else ""
-        parts.append(f"epsilon {shown(config.epsilon)}{nominal} per user-POI pair")
-    return "  ".join(parts)

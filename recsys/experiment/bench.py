@@ -7,7 +7,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Protocol, TypeVar
 
 from recsys.experiment.folder import ExperimentFolder
-from recsys.experiment.job import Job, Outcome
+from recsys.experiment.job import Job
+from recsys.experiment.outcome import Outcome
 
 T = TypeVar("T")
 

@@ -1,7 +1,9 @@
 """Rows of models side by side: each searched alike on validation, then tested over seeds.
 
-Source: PriRec (Chen et al., 2020), section 4.2.
-Differs: rows for MF, DMF, a random network and no network, beside the paper's three.
+Source: PriRec (Chen et al., 2020), section 4.2; FedGNN (Wu et al., 2021), Table 3.
+Differs: rows for MF, DMF, a random network and no network, beside the PriRec paper's three; for
+    means, biases and noise, beside the FedGNN paper's. A row whose training cannot be done has its
+    reason in the place of figures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,34 +12,23 @@ from functools import partial
 from typing import Any
 
 from mpc.core.checks import integer
-from mpc.core.errors import ParameterError
-from recsys.config import BY_ID, TrainConfig
-from recsys.errors import DivergenceError
+from mpc.core.errors import MissingLibraryError, ParameterError, ToolkitError
+from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.experiment.bench import Bench
-from recsys.experiment.job import Job, Outcome, check_job
+from recsys.experiment.job import Job, check_job
+from recsys.experiment.outcome import Outcome, Wanted
+from recsys.experiment.rows import figures_of, row_config
 from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
-from recsys.search import ENOUGH, Found, Settings, search
+from recsys.search import Found, Settings, Space, search
+from recsys.tasks import RATING, VISITS, Config, Task
 from recsys.variants import VARIANTS, Variant, find_variant
-
-GAPS = (
-    ("prirec", "fm", "PriRec against the central FM"),
-    ("prirec", "prirec-random", "nearest neighbours against random ones"),
-    ("prirec", "prirec-n0", "neighbours against none"),
-    ("prirec", "prirec-", "dynamic features against none"),
-    ("fm", "mf", "features against ids alone"),
-    ("dmf", "mf", "decentralised against central matrix factorization"),
-)
-"""(row, other row, what their difference tells)."""
-
-NO_EPSILON = dict.fromkeys(("headline", "bit", "user", "rounds", "scope")) | {"note": "no model"}
-"""The epsilon of a row without any model."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """What is compared. data: name of the set.  base: settings of all rows, without model and seed.
 
-    rows: names of ``recsys.variants``.  seeds: how many, from 0.  trials: trainings of each row's
+    rows: names of the task's variants.  seeds: how many, from 0.  trials: trainings of each row's
     search; 0 takes the models' own settings.
     """
 
@@ -46,45 +37,69 @@ class Plan:
     rows: tuple[str, ...] = tuple(VARIANTS)
     seeds: int = 3
     trials: int = 0
+    task: Task = VISITS
     variants: tuple[Variant, ...] = field(init=False)
+    _labels: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         integer("seeds", self.seeds, 1, MAX_SEEDS)
         integer("trials", self.trials, 0, 2**31 - 1)
         if not self.rows or len(set(self.rows)) < len(self.rows):
             raise ParameterError(f"models must be named once each, got {', '.join(self.rows)!r}")
-        object.__setattr__(self, "variants", tuple(find_variant(name) for name in self.rows))
+        found = tuple(find_variant(name, self.task.variants) for name in self.rows)
+        object.__setattr__(self, "variants", found)
         for variant in self.variants:
-            check_job(Job(self.data, self.config(variant, 0)))
+            try:
+                check_job(Job(self.data, self.config(variant, 0)))
+            except MissingLibraryError:
+                continue  # its row says so
+
+    def space(self, variant: Variant) -> Space | None:
+        """What is searched for a row, None for nothing.
+
+        Of ratings, settings that were given for all rows are not searched.
+        """
+        space = self.task.space(variant.model) if variant.searched else None
+        return space.without(self.base) if space is not None and self.task is RATING else space
 
     @property
     def trainings(self) -> int:
         """How many trainings the whole comparison takes."""
-        return len(self.rows) * (min(self.trials, ENOUGH) + self.seeds)
+        spaces = [self.space(variant) for variant in self.variants]
+        trials = sum(min(self.trials, space.enough) for space in spaces if space is not None)
+        return trials + len(self.variants) * self.seeds
 
     def config(
         self, variant: Variant, seed: int, found: Settings | None = None, mode: str | None = None
-    ) -> TrainConfig:
+    ) -> Config:
         """The settings of a row's training, with those that a search has found."""
-        values = {**self.base, **(found or {}), **variant.settings, "seed": seed}
-        if variant.model in BY_ID:
-            values["features"] = None
-        if variant.model == "prirec-" and values.get("features") == "all":
-            values["features"] = "static"
-        if mode is not None:
-            values["mode"] = mode
-        if "regions" in values and values["regions"] is not None:
-            values["regions"] = int(values["regions"])
-        return TrainConfig.from_dict(values)
+        base = self.base if mode is None else {**self.base, "mode": mode}
+        return row_config(self.task, variant, seed, base, found or {})
+
+    def job(self, variant: Variant, config: Config, wanted: Wanted = "test") -> Job:
+        """A training of a row, whose ``label`` is known from now on."""
+        job = Job(self.data, config, wanted)
+        what = "search" if wanted == "validation" else f"seed {job.seed}"
+        self._labels.setdefault(job.key, f"{variant.name:13s}  {what}")
+        return job
+
+    def label(self, job: Job) -> str:
+        """Which row a training belongs to, and whether it searches or tests."""
+        return self._labels[job.key]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row: what the search found, and the outcome of each seed, diverged ones too."""
+    """One row: what the search found, and the outcome of each seed, diverged ones too.
 
+    failure: why there are no outcomes, None where there are.
+    """
+
+    task: Task
     variant: Variant
     found: Found | None
     outcomes: tuple[Outcome, ...]
+    failure: ToolkitError | None = None
 
     @property
     def diverged(self) -> list[int]:
@@ -99,124 +114,154 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """The row that ``--json`` prints; figures of several seeds are means.
 
-        A mean is None where a seed has no figure: a row that diverged under one of them has no AUC.
+        A mean is None where a seed has no figure: a row that diverged under one of them has no
+        measure.
         """
-        first = self.sound
+        first, figures = self.sound, figures_of(self.task)
         spread: dict[str, float | None] = {}
-        for name in ("auc", "auc_user_mean", "validation_auc", "seconds", "bytes_per_user"):
-            figures = [outcome.get(name) for outcome in self.outcomes]
-            spread |= {name: mean(figures), f"{name}_sd": sd(figures)}
-        return {
+        for name in figures.spread:
+            values = [outcome.get(name) for outcome in self.outcomes]
+            spread |= {name: mean(values), f"{name}_sd": sd(values)}
+        row = {
             "model": self.variant.name,
             "title": self.variant.title,
             **spread,
-            "epsilon": first.get("epsilon", NO_EPSILON),
+            "epsilon": first.get("epsilon", figures.no_epsilon),
             "mode": first.get("mode"),
-            "features": first.get("features"),
+        }
+        if self.task is VISITS:
+            row["features"] = first.get("features")
+        else:
+            row |= {
+                "bytes_counted": first.get("bytes_counted"),
+                "digest": digest_of([o.get("model_digest") for o in self.outcomes]),
+                "reason": self._reason(),
+            }
+        return row | {
             "diverged": self.diverged,
             "settings": None if self.found is None else self.found.settings,
-            "trials": [] if self.found is None else trials(self.found),
+            "trials": [] if self.found is None else trials(self.found, self.task),
             "seeds": [
-                {
-                    "seed": seed,
-                    **{
-                        name: outcome.get(name)
-                        for name in (
-                            *("auc", "validation_auc", "seconds", "epochs", "best_epoch"),
-                            *("model_digest", "clipped", "diverged", "history"),
-                        )
-                    },
-                }
+                {"seed": seed, **{name: outcome.get(name) for name in figures.of_seed}}
                 for seed, outcome in enumerate(self.outcomes)
             ],
         }
+
+    def _reason(self) -> str | None:
+        """Why the row has no figure, None where it has one."""
+        if self.failure is not None:
+            remedy = f" ({self.failure.remedy})" if self.failure.remedy else ""
+            return f"{self.failure.message}{remedy}"
+        if self.diverged:
+            seed = self.diverged[0]
+            return f"diverged under seed {seed}: {self.outcomes[seed]['diverged']}"
+        return None
 
 
 def compare(plan: Plan, bench: Bench) -> dict[str, Any]:
     """Search and test every row, all rows at once as far as the bench has workers.
 
-    A row whose chosen settings diverge under one of the seeds has no AUC and says so.
-    Raises DivergenceError if that goes for every row.
+    A row whose chosen settings diverge under one of the seeds has no measure and says so; and so
+    does a row of ratings that cannot be trained on these data, or lacks a library.
+    Raises DivergenceError, or what kept it from training, if that goes for every row.
     """
     rows = bench.together([partial(_row, plan, variant, bench) for variant in plan.variants])
-    if all(row.diverged for row in rows):
-        row = rows[0]
-        seed = row.diverged[0]
-        raise DivergenceError(
-            f"{row.variant.name} diverged under seed {seed}: {row.outcomes[seed]['diverged']}",
-            remedy="give it more --trials, or a lower --learning-rate",
-        )
-    first = next(row for row in rows if not row.diverged).sound
+    sound = [row for row in rows if row.outcomes and not row.diverged]
+    if not sound:
+        raise _nothing_left(rows)
+    first, task = sound[0].sound, plan.task
     shown = [row.to_dict() for row in rows]
-    return {
-        "data": {
-            name: first[name]
-            for name in (
-                *("data", "users", "pois"),
-                *("train_pairs", "validation_pairs", "test_pairs", "notes"),
-            )
-        },
+    result = {
+        "data": {name: first[name] for name in figures_of(task).facts},
         "seeds": plan.seeds,
-        "trials": min(plan.trials, ENOUGH),
+        "trials": min(plan.trials, task.enough),
         "rows": shown,
-        "gaps": gaps(shown),
+        "gaps": gaps(shown, task),
         "result_digest": digest_of(
             [
-                [row["model"], seed["seed"], seed["auc"], seed["model_digest"]]
+                [row["model"], seed["seed"], seed[task.measure], seed["model_digest"]]
                 for row in shown
                 for seed in row["seeds"]
             ]
         ),
     }
+    return result if task is VISITS else {"task": task.name, **result}
+
+
+def _nothing_left(rows: Sequence[Row]) -> ToolkitError:
+    for row in rows:
+        if row.failure is not None:
+            return row.failure
+    row = rows[0]
+    seed = row.diverged[0]
+    return DivergenceError(
+        f"{row.variant.name} diverged under seed {seed}: {row.outcomes[seed]['diverged']}",
+        remedy="give it more --trials, or a lower --learning-rate",
+    )
 
 
 def _row(plan: Plan, variant: Variant, bench: Bench) -> Row:
-    found = None
-    if plan.trials:
+    if plan.task is VISITS:  # the data are good for all models or for none
+        return _trained(plan, variant, bench)
+    try:
+        return _trained(plan, variant, bench)
+    except (ParameterError, PrivacyRefusal, MissingLibraryError) as error:
+        return Row(plan.task, variant, None, (), error)
+
+
+def _trained(plan: Plan, variant: Variant, bench: Bench) -> Row:
+    check_job(Job(plan.data, plan.config(variant, 0)))
+    found, space = None, plan.space(variant)
+    if plan.trials and space is not None:
 
         def trial(settings: Settings) -> float | None:
             # One seed, and the sums in the clear: they give the same model as the protocols.
             config = plan.config(variant, 0, settings)
             if config.mode == "protocol":
                 config = replace(config, mode="simulate")
-            auc: float | None = bench.run(Job(plan.data, config, "validation"))["validation_auc"]
-            return auc
+            outcome = bench.run(plan.job(variant, config, "validation"))
+            measure: float | None = outcome[f"validation_{plan.task.measure}"]
+            return measure
 
-        found = search(trial, plan.trials)
+        found = search(trial, plan.trials, space)
     best = None if found is None else found.settings
-    jobs = [Job(plan.data, plan.config(variant, seed, best)) for seed in range(plan.seeds)]
-    return Row(variant, found, tuple(bench.run(job) for job in jobs))
+    jobs = [plan.job(variant, plan.config(variant, seed, best)) for seed in range(plan.seeds)]
+    return Row(plan.task, variant, found, tuple(bench.run(job) for job in jobs))
 
 
-def trials(found: Found) -> list[dict[str, Any]]:
+def trials(found: Found, task: Task = VISITS) -> list[dict[str, Any]]:
     """The trainings of a search as plain values, in their order."""
-    return [{**settings, "validation_auc": auc} for settings, auc in found.trials]
+    name = f"validation_{task.measure}"
+    return [{**settings, name: measure} for settings, measure in found.trials]
 
 
-def gaps(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The differences of ``GAPS`` whose rows are there, in test AUC.
+def gaps(rows: Sequence[Mapping[str, Any]], task: Task = VISITS) -> list[dict[str, Any]]:
+    """The differences that tell something and whose rows are there, in the task's measure.
 
-    sd: the larger standard deviation of the two rows over the seeds, None for a single seed.
-    beyond_sd: whether the row is above the other by more than that.
+    gap: above 0 where the row is the better one.  sd: the larger standard deviation of the two
+    rows over the seeds, None for a single seed.  beyond_sd: whether the row is better by more than
+    that.
     """
+    measure, sign = task.measure, -1 if task.lower else 1
     by_name = {row["model"]: row for row in rows}
     found = []
-    for name, other, tells in GAPS:
+    for name, other, tells in figures_of(task).gaps:
         if name not in by_name or other not in by_name:
             continue
         here, there = by_name[name], by_name[other]
-        if here["auc"] is None or there["auc"] is None:
+        if here[measure] is None or there[measure] is None:
             continue
-        gap = here["auc"] - there["auc"]
-        spread = None if here["auc_sd"] is None else max(here["auc_sd"], there["auc_sd"])
+        gap = sign * (here[measure] - there[measure])
+        spread = f"{measure}_sd"
+        larger = None if here[spread] is None else max(here[spread], there[spread])
         found.append(
             {
                 "model": name,
                 "other": other,
                 "tells": tells,
                 "gap": gap,
-                "sd": spread,
-                "beyond_sd": None if spread is None else gap > spread,
+                "sd": larger,
+                "beyond_sd": None if larger is None else gap > larger,
             }
         )
     return found

@@ -20,7 +20,8 @@ from typing import Any, Self
 from mpc.core.durable import PUBLIC, write_durably
 from mpc.core.errors import ParameterError
 from recsys.errors import DataError
-from recsys.experiment.job import Job, Outcome
+from recsys.experiment.job import Job
+from recsys.experiment.outcome import Outcome
 from recsys.report.lock import LOCK, FolderLock
 
 FORMAT = 1

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import wait
 
 from mpc.core.errors import StateError
-from recsys.experiment.job import Job, Outcome, run
+from recsys.experiment.job import Job, run
+from recsys.experiment.outcome import Outcome
 
 # Read by the linear algebra libraries when a process loads them. As many processes as cores with
 # as many threads each would only get in each other's way.

@@ -18,7 +18,8 @@ from recsys.data.city import NAME as CITY
 from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.experiment.bench import Bench
 from recsys.experiment.fit import fit_line
-from recsys.experiment.job import Job, Outcome, Wanted, check_job
+from recsys.experiment.job import Job, check_job
+from recsys.experiment.outcome import Outcome, Wanted
 from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
 from recsys.prirec import MIN_NEIGHBOURS
 from recsys.variants import find_variant

@@ -25,6 +25,7 @@ PSEUDO = ("sticky", "resampled")
 OPTIMIZERS = ("adam", "sgd")
 LOSSES = ("squared", "absolute")
 REDUCTIONS = ("sum", "mean")
+USER_FITS = ("solve", "steps")
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,17 @@ class RatingConfig:
     dim: length of an embedding; 0 for biases alone.  epochs: at most; training stops after
         ``patience`` epochs without a better validation RMSE.
     learning_rate, penalty: of the shared parameters; None takes the model's own, tuned on
-        validation.  decay: factor of the learning rate from epoch to epoch.
-    user_rate: step of what stays on the device, the user's embedding and bias.
+        validation.  bias_penalty: of the items' biases, where they have one of their own; None
+        as ``penalty``.  decay: factor of the learning rate from epoch to epoch.
+    user_fit: how the device of a FedGNN user finds her own embedding and bias: ``solve`` for the
+        best fit to her ratings, of which each is then predicted by a fit to the other ones;
+        ``steps`` for gradient steps, as in the paper.  user_rate: of these, and of neighbours.
+    full_star: once training is over, her device also solves with the ratings that validated.
     optimizer: of the server, on the aggregate.  loss, reduction: of a user over her items.
     gnn: the network.  center: ratings less the training mean.  bias: of users and items.
     residual: representations are added to the embeddings.  rating_edges: an edge carries the
-        rating, left out where that very rating is predicted.  dropout: share of entries dropped.
+        rating, left out where that very rating is predicted; of ``steps`` alone, since ``solve``
+        reads all ratings.  dropout: share of entries dropped.
     cohort, min_cohort: users of a round, and the fewest that secure aggregation accepts.
     aggregate: ``secure`` (one-time pads over the whole catalogue) or ``clear`` (as in the paper).
     pseudo: M, items without interaction that a user uploads as well; of ``clear`` alone.
@@ -67,8 +73,11 @@ class RatingConfig:
     patience: int = 10
     learning_rate: float | None = None
     penalty: float | None = None
+    bias_penalty: float | None = None
     decay: float = 0.96
+    user_fit: str = "solve"
     user_rate: float = 0.05
+    full_star: bool = True
     optimizer: str = "adam"
     loss: str = "squared"
     reduction: str = "sum"
@@ -77,7 +86,7 @@ class RatingConfig:
     center: bool = True
     bias: bool = True
     residual: bool = True
-    rating_edges: bool = True
+    rating_edges: bool = False
     dropout: float = 0.0
     cohort: int = 128
     min_cohort: int = 16
@@ -116,11 +125,12 @@ class RatingConfig:
             ("aggregate", AGGREGATES),
             ("pseudo_items", PSEUDO),
             ("neighbours", NEIGHBOURS),
+            ("user_fit", USER_FITS),
         ):
             value = getattr(self, name)
             if value not in allowed:
                 raise ParameterError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-        for name in ("center", "bias", "residual", "rating_edges"):
+        for name in ("center", "bias", "residual", "rating_edges", "full_star"):
             if not isinstance(getattr(self, name), bool):
                 raise ParameterError(f"{name} must be true or false, got {getattr(self, name)!r}")
 
@@ -148,8 +158,9 @@ class RatingConfig:
         for name in ("user_rate", "init_scale", "bound"):
             _number(name, getattr(self, name), positive=True)
         _number("decay", self.decay, positive=True, high=1)
-        if self.penalty is not None:
-            _number("penalty", self.penalty)
+        for name in ("penalty", "bias_penalty"):
+            if getattr(self, name) is not None:
+                _number(name, getattr(self, name))
         _number("dropout", self.dropout, high=0.99)
 
     def _check_together(self) -> None:
@@ -163,6 +174,13 @@ class RatingConfig:
                 f"pseudo must be 0 with aggregate secure, got {self.pseudo}: a sum over the whole "
                 "catalogue hides the items already",
                 remedy="leave pseudo out, or set aggregate to clear",
+            )
+
+        if self.rating_edges and self.user_fit == "solve":
+            raise ParameterError(
+                "rating_edges needs user_fit steps: a user who solves for her embedding reads all "
+                "of her ratings, and an edge would carry one into its own prediction",
+                remedy="leave rating_edges out, or set user_fit to steps",
             )
 
     def to_dict(self) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class RatingModel(ABC):
             learner,
             validate,
             run,
-            epochs=self.config.epochs,
+            epochs=self._epochs(),
             patience=self.config.patience,
             progress=progress,
             measure="rmse",
@@ -139,6 +139,10 @@ class RatingModel(ABC):
             high=parts.high,
         )
         return self
+
+    def _epochs(self) -> int:
+        """Epochs at most; 1 where a single one trains to the end."""
+        return self.config.epochs
 
     def _clamped(self, arrays: Mapping[str, Floats], pairs: Triples) -> Floats:
         parts = self.parts_

@@ -50,11 +50,15 @@ def line_chart(
     log_x: bool = False,
     log_y: bool = False,
     vertical: tuple[float, str] | None = None,
+    places: Sequence[str] = (),
+    right: Sequence[Series] = (),
+    right_label: str = "",
     height: float = 3.8,
 ) -> Html:
     """Lines over a common axis, with a legend above them where there is more than one thing.
 
-    vertical: a dotted line at x with its label.
+    vertical: a dotted line at x with its label.  places: words for x = 0, 1, 2 and so on.
+    right: lines with a scale of their own, on an axis at the right, labelled ``right_label``.
     Raises ParameterError for no series, other lengths, and numbers that a log axis cannot show.
     """
     if not series:
@@ -68,7 +72,10 @@ def line_chart(
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         values = np.unique(np.concatenate([np.asarray(one.x, dtype=float) for one in series]))
-        if log_x:
+        if places:
+            axes.set_xticks(range(len(places)), list(places))
+            axes.set_xlim(-0.25, len(places) - 0.75)
+        elif log_x:
             axes.set_xscale("log")
             _log_ticks(axes.xaxis, values, across=True)
         elif bool((values == np.round(values)).all()):
@@ -76,9 +83,31 @@ def line_chart(
         if log_y:
             axes.set_yscale("log")
             _log_ticks(axes.yaxis, None, across=False)
-        if len(series) > 1 or vertical is not None:
+        if right:
+            _draw_right(axes, right, len(series), right_label)
+        if len(series) > 1 or vertical is not None or right:
             legend_above(figure, axes)
         return inline(figure)
+
+
+def _draw_right(axes: Axes, series: Sequence[Series], before: int, label: str) -> None:
+    """Lines on an axis at the right; their names go to the legend of the axis at the left."""
+    other = axes.twinx()
+    for number, one in enumerate(series, start=before):
+        _draw(other, one, number, log_x=False, log_y=False)
+        (drawn,) = (line for line in other.get_lines() if line.get_label() == one.label)
+        axes.plot(
+            [],
+            [],
+            color=drawn.get_color(),
+            linestyle=drawn.get_linestyle(),
+            marker=drawn.get_marker(),
+            label=one.label,
+        )
+    other.set_ylabel(label)
+    other.spines["right"].set_visible(True)
+    other.grid(visible=False)
+    other.set_ylim(bottom=0)
 
 
 def bar_chart(

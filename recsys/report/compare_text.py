@@ -27,11 +27,11 @@ def comparison_lines(result: Mapping[str, Any]) -> list[str]:
         f"{data['test_pairs']:,} (seed 0)",
         f"search   {searched(result)}",
         "",
-        *_indented(text_table(HEADER, table_rows(result), right=RIGHT)),
-        *_indented(divergence_lines(result)),
+        *indented(text_table(HEADER, table_rows(result), right=RIGHT)),
+        *indented(divergence_lines(result)),
         "",
         *_chosen(result),
-        *([*_indented(gap_lines(result["gaps"])), ""] if result["gaps"] else []),
+        *([*indented(gap_lines(result["gaps"])), ""] if result["gaps"] else []),
         f"digest   {result['result_digest']}",
         PRIVACY,
         f"report   {result['out']}/public/report.html",
@@ -44,9 +44,11 @@ def searched(result: Mapping[str, Any]) -> str:
     seeds = "seed 0" if count == 1 else f"seeds 0 to {count - 1}"
     if not result["trials"]:
         return f"none, the models' own settings; tested under {seeds}"
+    # Rating models have spaces of their own, of which some are seen whole by fewer trainings.
+    most = "at most " if "task" in result else ""
     return (
-        f"{result['trials']} trainings of each row on the validation part of seed 0; tested under "
-        f"{seeds}"
+        f"{most}{result['trials']} trainings of each row on the validation part of seed 0; tested "
+        f"under {seeds}"
     )
 
 
@@ -130,10 +132,11 @@ def _chosen(result: Mapping[str, Any]) -> list[str]:
         return []
     header, rows = settings_table(result)
     right = tuple(range(1, len(header)))
-    return ["  settings by search", *_indented(text_table(header, rows, right=right)), ""]
+    return ["  settings by search", *indented(text_table(header, rows, right=right)), ""]
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
+def indented(lines: Sequence[str]) -> list[str]:
+    """Lines with two spaces before them."""
     return [f"  {line}" for line in lines]
 
 

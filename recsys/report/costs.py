@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from recsys.prirec import PriRecLearner
+from recsys.ratings.model import RatingModel
 from recsys.recommender import Recommender
 
 
@@ -56,12 +57,17 @@ class Costs:
         return cls(values["seconds"], dict(values["steps"]), traffic, values["clipped"])
 
 
-def costs_of(model: Recommender, seconds: float) -> Costs:
+def costs_of(model: Recommender | RatingModel, seconds: float) -> Costs:
     """The costs of this process's part of the training, whose wall-clock time the caller took."""
     learner = model.learner_
     steps = dict(learner.clock.seconds)
-    if model.traffic is None:
-        return Costs(seconds, steps)
-    traffic = {kind: (cost.messages, cost.bytes) for kind, cost in model.traffic.traffic.items()}
-    clipped = learner.sums.clipped if isinstance(learner, PriRecLearner) else 0
+    clipped, traffic = 0, {}
+    if isinstance(model, RatingModel):
+        clipped = int(getattr(getattr(learner, "aggregation", None), "clipped", 0))
+    elif model.traffic is not None and isinstance(learner, PriRecLearner):
+        clipped = learner.sums.clipped
+    if model.traffic is not None:
+        traffic = {
+            kind: (cost.messages, cost.bytes) for kind, cost in model.traffic.traffic.items()
+        }
     return Costs(seconds, steps, traffic, clipped)

@@ -183,7 +183,7 @@ def _central(config: TrainConfig) -> Release:
     )
     if config.model in BY_ID:
         what, note = "all check-ins", "The matrix of visits is factorized centrally."
-    return _open(what, "the recommender", 1, "no protection", note)
+    return open_release(what, "the recommender", 1, "no protection", note)
 
 
 def _dmf(learner: DMFLearner, epochs: int) -> list[Release]:
@@ -191,7 +191,7 @@ def _dmf(learner: DMFLearner, epochs: int) -> list[Release]:
     releases = _homes(learner.config) if size else []
     if size:
         releases.append(
-            _open(
+            open_release(
                 "POI and gradient of its global factors, for every training sample",
                 f"each of the user's {size} neighbours",
                 epochs,
@@ -213,7 +213,7 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
         releases += _homes(config)
         per_update = config.mix == "update"
         releases.append(
-            _open(
+            open_release(
                 f"weighted sum of {network.size} neighbours' linear models (Algorithm 1)",
                 "the one user who mixes",
                 epochs * rounds if per_update else epochs,
@@ -229,7 +229,7 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
         )
         if config.relay:
             releases.append(
-                _open(
+                open_release(
                     "who sends a share of which sum to whom: the user network",
                     "the recommender, who relays the shares",
                     epochs * rounds if per_update else epochs,
@@ -238,7 +238,7 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
             )
     if learner.state["v"].size:
         releases.append(
-            _open(
+            open_release(
                 f"sum of a cohort's gradients of V (cohorts of at least {smallest})",
                 "the recommender, and everybody through V",
                 epochs * rounds,
@@ -252,7 +252,7 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
             "the users' mean, rounded up" if config.rounds is None else "that of the busiest user"
         )
         releases.append(
-            _open(
+            open_release(
                 f"number of local batches in an epoch ({rounds}), {whose}",
                 "everybody",
                 1,
@@ -284,11 +284,11 @@ def _homes(config: TrainConfig) -> list[Release]:
         return []
     what = "home locations (mean place of the training visits) and the user network"
     sees = "whoever builds the network; each user knows her neighbours"
-    return [_open(what, sees, 1, "no protection")]
+    return [open_release(what, sees, 1, "no protection")]
 
 
 def _curve(figures: str, epochs: int) -> Release:
-    return _open(
+    return open_release(
         f"{figures}, over all users",
         "everybody, as the learning curve",
         epochs,
@@ -298,5 +298,6 @@ def _curve(figures: str, epochs: int) -> Release:
     )
 
 
-def _open(what: str, sees: str, rounds: int, adversary: str, note: str = "") -> Release:
+def open_release(what: str, sees: str, rounds: int, adversary: str, note: str = "") -> Release:
+    """A release without any differential privacy."""
     return Release(what, sees, "user", math.inf, math.inf, rounds, adversary, note)

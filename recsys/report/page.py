@@ -16,12 +16,11 @@ from recsys.config import BY_ID
 from recsys.dynamic import PoiEstimates
 from recsys.recommender import Recommender
 from recsys.report import toml
-from recsys.report.charts import Series, bar_chart, line_chart
+from recsys.report.charts import Series, line_chart
 from recsys.report.html import (
     Html,
     Page,
     bullets,
-    callout,
     details,
     facts,
     figure,
@@ -29,8 +28,8 @@ from recsys.report.html import (
     table,
     verbatim,
 )
-from recsys.report.ledger import Ledger, shown
 from recsys.report.maps import View, point_map
+from recsys.report.run_blocks import privacy, sentence, shown_epsilon, spent_time, traffic, unsent
 from recsys.report.run_folder import RunFolder
 from recsys.report.summary import Summary, shown_auc
 from recsys.report.table import byte_size
@@ -53,14 +52,14 @@ def public_page(model: Recommender, summary: Summary, settings: str) -> bytes:
     """The page for everybody, of a model that ``fit`` has just trained. settings: as TOML."""
     row = summary.row
     page = Page(f"{summary.title} on {row['data']}", f"{summary.ran}. Data: {summary.data}.")
-    page.section("Result", f"{_sentence(summary.result())}", facts(_key_figures(summary)))
+    page.section("Result", f"{sentence(summary.result())}", facts(_key_figures(summary)))
     if summary.notes:
         page.section("Notes on the data", bullets(summary.notes))
     page.section("Learning curve", *_learning(model, summary))
-    page.section("Privacy", *_privacy(summary))
+    page.section("Privacy", *privacy(summary))
     page.section("Points of interest", *_pois(model))
-    page.section("What was sent", *_traffic(summary))
-    page.section("Where the time went", *_time(summary))
+    page.section("What was sent", *traffic(summary))
+    page.section("Where the time went", *spent_time(summary))
     page.section(
         "One user's view",
         "What the model recommends to one of its users, and who mixes models with whom, would "
@@ -90,11 +89,11 @@ def _key_figures(summary: Summary) -> list[tuple[str, str]]:
         ("test AUC, mean of users", shown_auc(row["auc_user_mean"])),
         ("best epoch", f"{row['best_epoch']} of {row['epochs']}"),
         ("time", f"{row['seconds']:,.1f} s"),
-        ("sent per user", _unsent(row["mode"]) if sent is None else byte_size(sent)),
+        ("sent per user", unsent(row["mode"]) if sent is None else byte_size(sent)),
     ]
     if epsilon["bit"] is not None:
-        figures.append((f"epsilon per user-POI pair{nominal}", _epsilon(epsilon["bit"])))
-    figures.append(("epsilon per user, worst release", _epsilon(epsilon["headline"])))
+        figures.append((f"epsilon per user-POI pair{nominal}", shown_epsilon(epsilon["bit"])))
+    figures.append(("epsilon per user, worst release", shown_epsilon(epsilon["headline"])))
     return figures
 
 
@@ -136,27 +135,6 @@ def _learning(model: Recommender, summary: Summary) -> list[str]:
     if not known:
         blocks.append("The validation part has no pairs of both labels, so there is no AUC.")
     return blocks
-
-
-def _privacy(summary: Summary) -> list[str]:
-    ledger = summary.ledger
-    return [
-        callout(_sentence(ledger.headline)),
-        f"{_sentence(summary.seen())[:-1]}:",
-        _seen(ledger),
-        details("In words", bullets(ledger.lines()[1:])),
-    ]
-
-
-def _seen(ledger: Ledger) -> Html:
-    """Party by party what the ledger has released to it; one party's rows follow each other."""
-    parties = list(dict.fromkeys(release.sees for release in ledger.releases))
-    rows = []
-    for release in sorted(ledger.releases, key=lambda release: parties.index(release.sees)):
-        times = "once" if release.rounds == 1 else f"{release.rounds:,} times"
-        costs = "; ".join(release.costs())
-        rows.append((release.sees, release.what, times, costs, release.adversary))
-    return table(("party", "what it sees", "how often", "epsilon", "protection"), rows)
 
 
 def _pois(model: Recommender) -> list[str]:
@@ -214,43 +192,6 @@ def _error(count: PoiEstimates) -> str:
     if count.cap is None:
         return f"{count.standard_error:,.2f}"
     return f"at most {count.standard_error:,.4f}"
-
-
-def _traffic(summary: Summary) -> list[str]:
-    mode, traffic = summary.row["mode"], summary.costs.traffic
-    if not traffic:
-        why = (
-            "The recommender trains alone, on everybody's data"
-            if mode == "central"
-            else f"Mode {mode} adds up in the clear, in one process"
-        )
-        return [f"{why}: nothing was sent, and nothing is counted here."]
-    sizes = {kind: float(size) for kind, (_, size) in traffic.items()}
-    chart = bar_chart(list(sizes), list(sizes.values()), x_label="bytes sent", shown=byte_size)
-    total = sum(sizes.values())
-    caption = f"Bytes by kind of message, {byte_size(total)} in all"
-    drawing = figure(chart, f"{caption}, each counted where it is sent.", caption)
-    return [gallery(drawing, table(*summary.traffic_table(), right=(1, 2)))]
-
-
-def _time(summary: Summary) -> list[str]:
-    steps = summary.steps()
-    chart = bar_chart(list(steps), list(steps.values()), x_label="seconds", shown="{:,.2f}".format)
-    total = f"{summary.costs.seconds:,.2f} seconds in all"
-    drawing = figure(chart, f"Wall-clock time by step, {total}.", f"Seconds by step, {total}")
-    return [gallery(drawing, table(*summary.time_table(), right=(1, 2)))]
-
-
-def _unsent(mode: str) -> str:
-    return "nothing" if mode == "central" else "not counted"
-
-
-def _epsilon(value: float | str) -> str:
-    return value if isinstance(value, str) else shown(value)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
 def _json(value: object) -> bytes:

@@ -19,7 +19,7 @@ import hashlib
 import json
 import platform
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
@@ -31,6 +31,7 @@ from mpc.core.durable import PRIVATE, PUBLIC, write_durably
 from mpc.core.errors import ParameterError
 from mpc.core.rng import SYSTEM_RNG
 from recsys.data.prepare import Prepared
+from recsys.data.ratings import RatingParts
 from recsys.errors import DataError, PrivacyRefusal
 from recsys.model_files import pack_arrays, read_arrays
 from recsys.report import toml
@@ -68,6 +69,7 @@ class RunFolder:
     """Implements ``recsys.run.Run`` in a folder: opens the run that it holds, or starts one.
 
     settings: flat values for public/config.toml, for a new run only.
+    libraries: those whose versions decide the digest too, for a new run only.
     force: replace a run that is there, and start in a folder that holds other files.
     Raises ParameterError for a folder in use, one with other files, and settings for a run that
     has its own; DataError for damaged files. Close it to release the lock; it is a context manager.
@@ -81,6 +83,7 @@ class RunFolder:
         folder: Path | str,
         *,
         settings: Mapping[str, toml.Value] | None = None,
+        libraries: Sequence[str] = (),
         force: bool = False,
     ) -> None:
         self.path = Path(folder)
@@ -96,7 +99,7 @@ class RunFolder:
                 self._clear()
             self.is_new = not holds_run(self.path)
             if self.is_new:
-                self._start(settings or {})
+                self._start(settings or {}, libraries)
             self._open()
         except BaseException:
             self.close()
@@ -143,10 +146,13 @@ class RunFolder:
 
     def changed_versions(self) -> list[str]:
         """A sentence for each library whose version is not the one that the run began with."""
+        began: dict[str, str] = self._run["versions"]
+        present = _versions([name for name in began if name not in _versions()])
         return [
-            f"the run began with {name} {before} and goes on with {now}: the digest may differ"
-            for name, now in _versions().items()
-            if (before := self._run["versions"].get(name)) != now
+            f"the run began with {name} {began.get(name)} and goes on with {now}: the digest may "
+            "differ"
+            for name, now in present.items()
+            if began.get(name) != now
         ]
 
     def check_data(self, digest: str) -> None:
@@ -226,7 +232,7 @@ class RunFolder:
         """Replace a file of users/ in one step, for the owner's eyes only."""
         write_durably(self.path / "users" / name, data, mode=PRIVATE)
 
-    def _start(self, settings: Mapping[str, toml.Value]) -> None:
+    def _start(self, settings: Mapping[str, toml.Value], libraries: Sequence[str]) -> None:
         for part in _PARTS:
             (self.path / part).mkdir(exist_ok=True)
         (self.path / "users").chmod(0o700)
@@ -235,7 +241,9 @@ class RunFolder:
         self.write_public("config.toml", toml.dump(settings).encode())
         # This file makes the folder a run, so it comes last.
         self._run = {"format": FORMAT}
-        self._write_run(experiment_seed=None, data=None, answers_given=False, versions=_versions())
+        self._write_run(
+            experiment_seed=None, data=None, answers_given=False, versions=_versions(libraries)
+        )
 
     def _open(self) -> None:
         self._run = _read_json(self.path / "public" / "run.json")
@@ -299,7 +307,6 @@ def _check_free(folder: Path, *, new: bool) -> None:
 
 def data_digest(prepared: Prepared, user_features: NDArray[np.float64] | None) -> str:
     """SHA-256 over all that training sees of the data; names and notes do not count."""
-    digest = hashlib.sha256()
     arrays: list[NDArray[Any]] = [prepared.lat, prepared.lon, prepared.category]
     arrays += [prepared.visited.keys, prepared.visited.visits]
     if prepared.visited.last is not None:
@@ -308,12 +315,27 @@ def data_digest(prepared: Prepared, user_features: NDArray[np.float64] | None) -
         arrays += [part.users, part.pois, part.labels]
     if user_features is not None:
         arrays.append(user_features)
+    return _digest(arrays, (prepared.user_ids, prepared.poi_ids))
+
+
+def parts_digest(parts: RatingParts) -> str:
+    """The same of ratings, of their range and of the graphs that came with them."""
+    arrays: list[NDArray[Any]] = [np.array([parts.low, parts.high])]
+    for part in (parts.train, parts.validation, parts.test):
+        arrays += [part.users, part.items, part.values]
+    for graph in (parts.user_graph, parts.item_graph):
+        arrays += [] if graph is None else [graph.source, graph.target]
+    return _digest(arrays, (parts.user_ids, parts.item_ids))
+
+
+def _digest(arrays: Sequence[NDArray[Any]], names: Sequence[Sequence[str]]) -> str:
+    digest = hashlib.sha256()
     for array in arrays:
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         digest.update(f"{little.dtype.str}{little.shape}".encode())
         digest.update(little.tobytes())
-    for ids in (prepared.user_ids, prepared.poi_ids):
-        digest.update(_json(ids))
+    for ids in names:
+        digest.update(_json(list(ids)))
     return digest.hexdigest()
 
 
@@ -321,9 +343,14 @@ def _checkpoint(number: int) -> str:
     return f"checkpoint-{number:04d}.npz"
 
 
-def _versions() -> dict[str, str]:
-    names = ("privrec", "numpy", "scipy", "cryptography")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
+def _versions(more: Sequence[str] = ()) -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("privrec", "numpy", "scipy", "cryptography", *more):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "none"
+    return found
 
 
 def _json(value: object) -> bytes:

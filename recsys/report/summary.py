@@ -13,6 +13,7 @@ import numpy as np
 
 from recsys.config import TrainConfig
 from recsys.prirec import PriRecLearner
+from recsys.ratings.model import RatingModel
 from recsys.recommender import Recommender
 from recsys.report.costs import Costs
 from recsys.report.ledger import Ledger, build_ledger
@@ -26,6 +27,8 @@ TITLES = {
     "prirec": "PriRec",
 }
 
+_REST = "validation, checkpoints, rest"
+
 # What a row says where no protocol runs that could be simulated.
 _MODES = {"mf": "central", "fm": "central", "dmf": "plaintext"}
 
@@ -34,7 +37,8 @@ _MODES = {"mf": "central", "fm": "central", "dmf": "plaintext"}
 class Summary:
     """row: what ``--json`` prints; null where a field has no meaning.
 
-    title: the model's name.  ran: what was trained, in one line.
+    title: the model's name.  ran: what was trained, in one line.  This one is of visits;
+    ``recsys.report.rating_summary`` has that of ratings.
     """
 
     row: dict[str, Any]
@@ -59,14 +63,26 @@ class Summary:
             f"result   {self.result()}",
             f"digest   {self.row['model_digest']}",
             "",
+            *self.costs_and_releases(),
+            "",
+            self.ledger.headline,
+            *self.next_steps(),
+        ]
+
+    def costs_and_releases(self) -> list[str]:
+        """Where the time went, what was sent, and who saw what."""
+        return [
             "where the time went",
             *_indent(text_table(*self.time_table(), right=(1, 2))),
             *self._traffic_lines(),
             "",
             self.seen(),
             *_wrapped(self.ledger.lines()[1:]),
-            "",
-            self.ledger.headline,
+        ]
+
+    def next_steps(self) -> list[str]:
+        """Where the report is, and a command to go on with."""
+        return [
             f"report   {self.folder / 'public' / 'report.html'}",
             f"next     privrec recommend --model {shlex.quote(str(self.folder))} "
             f"--user {shlex.quote(self.first_user)}",
@@ -96,7 +112,7 @@ class Summary:
         """Seconds by step; what no step counted is a step of its own."""
         steps = dict(self.costs.steps)
         rest = max(0.0, self.costs.seconds - sum(steps.values()))
-        return steps | {"validation, checkpoints, rest": rest}
+        return steps | {"checkpoints, rest" if "validation" in steps else _REST: rest}
 
     def time_table(self) -> tuple[Row, list[Row]]:
         """Header and rows of the steps, for a reader."""
@@ -176,7 +192,7 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
     )
 
 
-def best_epoch(model: Recommender) -> int:
+def best_epoch(model: Recommender | RatingModel) -> int:
     """The epoch whose parameters became the model, from 1."""
     best = model.learner_.state.best
     return len(model.history_) if best is None else best.epoch

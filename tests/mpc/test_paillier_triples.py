@@ -144,10 +144,12 @@ def test_bytes_are_those_of_the_formula() -> None:
     asked = [24, 24, 20]  # nobody needs the last party's numbers for squares
     answers = [[20, 20], [24, 20], [24, 24]]  # of party p for the two others, in order
     assert [plan.request_count(p) for p in range(n)] == asked
-    first = [vector_bytes(publics[0], count) for count in asked]
-    second = [sum(vector_bytes(publics[0], -(-e // 6)) for e in entries) for entries in answers]
+    first = [vector_bytes(publics[0].bits, count) for count in asked]
+    second = [
+        sum(vector_bytes(publics[0].bits, -(-e // 6)) for e in entries) for entries in answers
+    ]
     assert network.bytes == 2 * sum(map(wire_bytes, first + second))
-    assert vector_bytes(publics[0], 24) == 24 * 256 + 61
+    assert vector_bytes(publics[0].bits, 24) == 24 * 256 + 61
 
 
 def test_a_triple_serves_once() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from recsys.cli.main import main
-from recsys.cli.settings import NAMES
+from recsys.tasks import NAMES
 from tests.support.browser import Browser, browser
 from tests.support.cli import QUICK, Result, Run
 

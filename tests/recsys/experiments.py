@@ -8,7 +8,8 @@ from typing import Any
 from recsys.config import TrainConfig
 from recsys.experiment.bench import Bench
 from recsys.experiment.folder import ExperimentFolder
-from recsys.experiment.job import Job, Outcome, run
+from recsys.experiment.job import Job, run
+from recsys.experiment.outcome import Outcome
 from recsys.experiment.pool import Pool
 
 CITY = "synthetic-city:40x30,pois_per_user=10"
@@ -27,6 +28,12 @@ class Here:
 
     def cancel(self) -> None:
         self.cancelled = True
+
+
+def visits(job: Job) -> TrainConfig:
+    """The settings of a job, which are of a model of visits."""
+    assert isinstance(job.config, TrainConfig)
+    return job.config
 
 
 def base(**changes: Any) -> dict[str, Any]:

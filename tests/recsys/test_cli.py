@@ -30,7 +30,10 @@ EPSILON = {"headline", "bit", "user", "rounds", "scope", "note"}
 # Help, version, entry points
 
 
-COMMANDS = [[], ["train"], ["recommend"], ["data"], ["data", "list"], ["data", "describe"]]
+COMMANDS = [
+    *([], ["train"], ["recommend"], ["compare"], ["sweep"]),
+    *(["data"], ["data", "list"], ["data", "describe"], ["data", "fetch"]),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda parts: " ".join(parts) or "privrec")

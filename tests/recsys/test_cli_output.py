@@ -68,12 +68,13 @@ def test_data_list_names_the_city_and_the_sets_of_the_root(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PRIVREC_DATA", raising=False)
-    assert [row["name"] for row in run("data", "list", "--json").json["rows"]] == ["synthetic-city"]
+    built_in = ["synthetic-city", "synthetic-ratings"]
+    assert [row["name"] for row in run("data", "list", "--json").json["rows"]] == built_in
     Path("root/tiny").mkdir(parents=True)
     Path("root/tiny/checkins.csv").write_text("user,poi,lat,lon\na,1,10,20\n")
     monkeypatch.setenv("PRIVREC_DATA", "root")
     names = [row["name"] for row in run("data", "list", "--json").json["rows"]]
-    assert names == ["synthetic-city", "tiny"]
+    assert names == ["synthetic-city", "tiny", "synthetic-ratings"]
     assert "tiny" in run("data", "list").out
 
 

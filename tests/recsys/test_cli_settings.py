@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from mpc.core.errors import ParameterError
-from recsys.cli.settings import NAMES, Settings, build
+from recsys.cli.settings import Settings, build
 from recsys.config import TrainConfig
 from recsys.data.prepare import PrepareConfig
 from recsys.report import toml
+from recsys.tasks import NAMES
 from tests.support.cli import CITY, QUICK, Run
 
 

@@ -15,7 +15,8 @@ from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.experiment.bench import Bench
 from recsys.experiment.compare import Plan, compare, gaps
 from recsys.experiment.folder import ExperimentFolder
-from recsys.experiment.job import Job, Outcome, run
+from recsys.experiment.job import Job, run
+from recsys.experiment.outcome import Outcome
 from recsys.experiment.pool import open_pool
 from recsys.experiment.statistics import mean, sd
 from recsys.prirec import PriRec
@@ -23,7 +24,7 @@ from recsys.report.compare_page import comparison_page
 from recsys.report.compare_text import comparison_lines, gap_lines, gap_table
 from recsys.search import ENOUGH, GRID, START, Settings, search
 from recsys.variants import VARIANTS
-from tests.recsys.experiments import CITY, Here, base, bench
+from tests.recsys.experiments import CITY, Here, base, bench, visits
 
 
 def compared(plan: Plan, folder: Path, workers: Here | None = None) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def test_every_row_searches_the_same_grid_with_the_same_budget(
 ) -> None:
     searched = [job for job in workers.jobs if job.wanted == "validation"]
     counts = Counter(
-        (job.config.model, job.config.network, job.config.neighbours) for job in searched
+        (job.config.model, visits(job).network, visits(job).neighbours) for job in searched
     )
     assert set(counts.values()) == {3}
     assert len(counts) == len(VARIANTS)
@@ -85,7 +86,7 @@ def test_a_search_cannot_see_the_test_part() -> None:
         area: float | None = run(asked(settings))["auc"]
         return area
 
-    assert search(honest, 1).auc is not None
+    assert search(honest, 1).measure is not None
     with pytest.raises(KeyError, match="auc"):
         search(dishonest, 1)
 
@@ -95,7 +96,7 @@ def test_figures_are_those_of_single_trainings(result: dict[str, Any]) -> None:
     areas = []
     for seed in (0, 1):
         config = Plan(CITY, base()).config(VARIANTS["prirec-random"], seed, row["settings"])
-        model = PriRec(config).fit(resolve(CITY))
+        model = PriRec(visits(Job(CITY, config))).fit(resolve(CITY))
         assert row["seeds"][seed]["model_digest"] == model.model_digest
         areas.append(model.evaluate(model.prepared_.test)[0] or 0.0)
     assert row["auc"] == pytest.approx(fmean(areas))
@@ -295,7 +296,8 @@ def test_a_wrong_plan_is_refused_before_anything_runs(
 
 def test_features_go_to_the_rows_that_have_them() -> None:
     plan = Plan(CITY, base(features="all"))
-    kinds = {v.name: plan.config(v, 0).feature_kind for v in plan.variants}
+    jobs = {v.name: Job(CITY, plan.config(v, 0)) for v in plan.variants}
+    kinds = {name: visits(job).feature_kind for name, job in jobs.items()}
     assert kinds == {
         **dict.fromkeys(("mf", "dmf"), "none"),
         **dict.fromkeys(("fm", "prirec", "prirec-random", "prirec-n0"), "all"),

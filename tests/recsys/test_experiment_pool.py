@@ -15,7 +15,8 @@ from recsys.config import TrainConfig
 from recsys.errors import DataError
 from recsys.experiment.bench import Bench
 from recsys.experiment.folder import ExperimentFolder
-from recsys.experiment.job import Job, Outcome
+from recsys.experiment.job import Job
+from recsys.experiment.outcome import Outcome
 from recsys.experiment.pool import open_pool
 from tests.recsys.experiments import CITY
 

@@ -7,10 +7,19 @@ import pytest
 from numpy.typing import NDArray
 
 import recsys.pads
+import secagg.pads
 from mpc.core.errors import StateError
 from mpc.core.local import LocalNetwork
 from mpc.core.ring import Ring
-from recsys.pads import BLOCK_BYTES, MAX_BLOCK, CohortPads, block_rounds
+from recsys.pads import (
+    BLOCK_BYTES,
+    CHUNK_BYTES,
+    MAX_BLOCK,
+    CohortPads,
+    block_rounds,
+    chunk_elements,
+    upload_bytes,
+)
 from secagg.pads import MAX_PAD_BYTES, PadSupply
 from secagg.params import Region
 from secagg.watermark import MemoryWatermark
@@ -47,12 +56,12 @@ def encoded(cohort: int, round_: int, dim: int = 5) -> NDArray[np.uint32]:
     return rng.integers(0, 2**32, (COHORTS[cohort].size, dim), dtype=np.uint32)
 
 
-def serve(pads: CohortPads, rounds: range, end: int) -> None:
+def serve(pads: CohortPads, rounds: range, end: int, dim: int = 5) -> None:
     """Run ``rounds``; every sum is that of the plain ring."""
     for round_ in rounds:
         pads.begin(round_, end)
         for cohort in range(len(COHORTS)):
-            x = encoded(cohort, round_)
+            x = encoded(cohort, round_, dim)
             assert np.array_equal(pads.run_round(cohort, round_, x), RING.sum(x, axis=0))
 
 
@@ -130,3 +139,96 @@ def test_two_objects_mask_with_other_keys(monkeypatch: pytest.MonkeyPatch) -> No
         seen.append({delivery.data[-20:] for delivery in network.view(-1)[-3:]})
     assert len(seen[0]) == len(seen[1]) == 3
     assert not seen[0] & seen[1]
+
+
+# Long vectors, in chunks
+
+LONG = 101
+CHUNKS = [
+    pytest.param(1 << 26, 1 << 30, 1 << 28, id="one chunk"),
+    pytest.param(700, 1 << 30, 1 << 28, id="chunks, all pads ahead"),
+    pytest.param(700, 4000, 1 << 28, id="chunks, a cohort's pads when it needs them"),
+    pytest.param(700, 1 << 30, 1400, id="chunks, two at a time"),
+    pytest.param(1, 1, 1, id="as small as chunks get"),
+]
+
+
+@pytest.mark.parametrize(("chunk", "block", "held"), CHUNKS)
+def test_chunks_change_no_sum_and_serve_once(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, block: int, held: int
+) -> None:
+    monkeypatch.setattr(recsys.pads, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(recsys.pads, "BLOCK_BYTES", block)
+    monkeypatch.setattr(recsys.pads, "MAX_PAD_BYTES", held)
+    # ``secagg`` refuses to hold more than that, except for a single one of its rounds.
+    monkeypatch.setattr(secagg.pads, "MAX_PAD_BYTES", held)
+    watermark = Claims()
+    serve(opened(watermark, LONG), range(4), 4, LONG)
+    serve(opened(watermark, LONG), range(2, 5), 5, LONG)
+    claims = watermark.all
+    assert not any(a[0] == b[0] and a[1].overlaps(b[1]) for a, b in combinations(claims, 2))
+
+
+@pytest.mark.parametrize("chunk", [1 << 26, 700, 1])
+def test_the_bytes_of_an_upload_are_known_exactly(
+    monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(recsys.pads, "CHUNK_BYTES", chunk)
+    network = LocalNetwork()
+    pads = CohortPads(
+        COHORTS, LONG, RING, min_cohort=3, watermark=MemoryWatermark(), network=network
+    )
+    pads.begin(0, 1)
+    pads.run_round(1, 0, encoded(1, 0, LONG))
+    each = upload_bytes([3, 4], LONG, RING)
+    assert network.traffic["pads.masked"].bytes == 4 * each
+    assert each >= 4 * LONG
+
+
+def test_parts_are_asked_for_in_order_and_cover_the_vector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recsys.pads, "CHUNK_BYTES", 700)
+    asked = []
+    x = encoded(0, 0, LONG)
+
+    def part(start: int, stop: int) -> NDArray[np.uint32]:
+        asked.append((start, stop))
+        return x[:, start:stop]
+
+    total = opened(dim=LONG).run_parts(0, 0, part)
+    assert np.array_equal(total, RING.sum(x, axis=0))
+    assert len(asked) == 3
+    assert [0, *(stop for _, stop in asked)] == [*(start for start, _ in asked), LONG]
+
+
+@pytest.mark.parametrize("bits", [8, 32, 64])
+@pytest.mark.parametrize(("members", "dim"), [(128, 3706 * 257), (128, 1682 * 33), (10**6, 999)])
+def test_a_chunk_fits_and_is_whole_cipher_blocks(members: int, dim: int, bits: int) -> None:
+    ring = Ring(bits)
+    size = ring.element_bytes()
+    chunk = chunk_elements(members, dim, ring)
+    if members * dim * size <= CHUNK_BYTES:
+        assert chunk == dim
+    else:
+        assert chunk * size % 16 == 0
+        assert members * chunk * size <= CHUNK_BYTES + members * 16
+
+
+def test_no_more_than_a_stretch_of_pads_waits_for_a_long_vector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recsys.pads, "CHUNK_BYTES", 700)
+    monkeypatch.setattr(recsys.pads, "BLOCK_BYTES", 1400)
+    monkeypatch.setattr(recsys.pads, "MAX_PAD_BYTES", 1400)
+    held = []
+    expand = PadSupply.expand
+
+    def watched(self: PadSupply, first_round: int, rounds: int) -> None:
+        expand(self, first_round, rounds)
+        held.append(sum(pad.nbytes for pad in self._pads.values()))
+
+    monkeypatch.setattr(PadSupply, "expand", watched)
+    serve(opened(dim=LONG), range(2), 2, LONG)
+    assert max(held) <= 1400
+    assert len(held) == 2 * 2 * 2  # rounds, cohorts, stretches

@@ -67,7 +67,7 @@ def test_a_trial_that_diverges_counts_and_is_never_chosen() -> None:
 
     found = search(trial)
     assert found.settings["learning_rate"] == 0.01
-    assert found.auc == 0.6
+    assert found.measure == 0.6
     assert len(found.trials) == ENOUGH
     diverged = [auc for settings, auc in found.trials if settings["learning_rate"] >= 0.1]
     assert diverged == [None] * 4  # the start, two numbers of regions, one larger step
@@ -75,7 +75,7 @@ def test_a_trial_that_diverges_counts_and_is_never_chosen() -> None:
 
 def test_without_any_auc_the_start_stays() -> None:
     found = search(lambda settings: None, 3)
-    assert (found.settings, found.auc) == (START, None)
+    assert (found.settings, found.measure) == (START, None)
 
 
 @pytest.mark.parametrize("budget", [0, -1, 1.5, True])

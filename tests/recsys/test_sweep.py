@@ -20,7 +20,7 @@ from recsys.models import fm
 from recsys.prirec import PriRec
 from recsys.report.sweep_page import sweep_page
 from recsys.report.sweep_text import DIVERGED, INSECURE, sweep_lines
-from tests.recsys.experiments import CITY, Here, base, bench
+from tests.recsys.experiments import CITY, Here, base, bench, visits
 
 
 def swept(plan: Plan, folder: Path, workers: Here | None = None) -> dict[str, Any]:
@@ -38,8 +38,7 @@ def test_iterations_show_training_and_test_loss_of_every_epoch(tmp_path: Path) -
         (model, part) for model in ("prirec", "fm") for part in ("training", "test")
     ]
     assert {tuple(line["x"]) for line in result["lines"]} == {(1, 2, 3, 4)}
-    config = plan.jobs()["prirec", None, 0].config
-    model = PriRec(config).fit(resolve(CITY))
+    model = PriRec(visits(plan.jobs()["prirec", None, 0])).fit(resolve(CITY))
     assert result["lines"][0]["y"] == [record.loss for record in model.history_]
     test = model.prepared_.test
     learner = model.learner_

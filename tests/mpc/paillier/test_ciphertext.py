@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpc.core.errors import ParameterError, WireError
-from mpc.paillier.ciphertext import Ciphertext, total, vector_from_bytes, vector_to_bytes
+from mpc.paillier.ciphertext import (
+    Ciphertext,
+    total,
+    vector_bytes,
+    vector_from_bytes,
+    vector_to_bytes,
+)
 from mpc.paillier.encrypt import Textbook
 from mpc.paillier.keys import PublicKey
 from tests.mpc.paillier.stored_keys import BITS, encryptor, private_key, stored, toy_key
@@ -291,6 +297,14 @@ def test_vectors_survive_the_wire(values: list[int]) -> None:
     assert [c.value for c in received] == [c.value for c in sent]
     assert KEY.decrypt_many(received) == values
     assert not any(c.is_fresh for c in received)
+
+
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("count", [1, 2, 127, 128])
+def test_the_size_of_a_vector_is_known_from_its_count(bits: int, count: int) -> None:
+    """Ahead of any key; the header grows where counts and lengths take another byte."""
+    sent = vector_to_bytes([encryptor(bits).encrypt(1)] * count)
+    assert vector_bytes(bits, count) == len(sent)
 
 
 def test_every_element_of_a_toy_group_has_one_encoding() -> None:

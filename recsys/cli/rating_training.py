@@ -1,0 +1,72 @@
+"""A run that learns from ratings of items."""
+
+import math
+from collections.abc import Sequence
+
+from recsys.data.rating_catalogue import find_ratings
+from recsys.data.rating_split import split_ratings
+from recsys.ratings.config import RatingConfig
+from recsys.ratings.registry import libraries_of, rating_class
+from recsys.report.costs import Costs, costs_of
+from recsys.report.ledger import shown
+from recsys.report.rating_ledger import upload_epsilon
+from recsys.report.rating_page import write_rating_report
+from recsys.report.rating_summary import RatingSummary, summarise_ratings
+from recsys.report.run_folder import RunFolder, parts_digest
+from recsys.report.table import byte_size
+from recsys.simulation import SimulationRng
+from recsys.training import EpochRecord, Progress
+
+
+class RatingTraining:
+    """Implements ``recsys.cli.training.Training``."""
+
+    libraries: Sequence[str]
+
+    def __init__(self, data: str, config: RatingConfig) -> None:
+        self._model = rating_class(config.model)(config)
+        self._ratings = find_ratings(data).load()
+        self._config = config
+        self.name = self._ratings.name
+        self.libraries = libraries_of(config.model)
+
+    def prepare(self, sim: SimulationRng) -> list[str]:
+        """Split the ratings."""
+        self._parts = split_ratings(self._ratings, self._config.split, sim)
+        return list(self._parts.notes)
+
+    def digest(self) -> str:
+        """See ``parts_digest``."""
+        return parts_digest(self._parts)
+
+    def fit(self, run: RunFolder, progress: Progress) -> None:
+        """Train the model."""
+        self._model.fit(self._parts, run=run, progress=progress)
+
+    def costs(self, seconds: float) -> Costs:
+        """See ``costs_of``."""
+        return costs_of(self._model, seconds)
+
+    def epoch_line(self, record: EpochRecord, costs: Costs) -> str:
+        """Training and validation RMSE, bytes and epsilon so far."""
+        config = self._config
+        validation = "-" if record.rmse is None else f"{record.rmse:.4f}"
+        parts = [
+            f"epoch {record.epoch:3d}/{config.epochs}",
+            f"training RMSE {math.sqrt(record.loss):.4f}",
+            f"validation RMSE {validation}",
+        ]
+        if costs.traffic:
+            parts.append(byte_size(costs.bytes))
+        epsilon = upload_epsilon(self._model)
+        if epsilon is not None:
+            nominal = " (nominal)" if config.seed is not None else ""
+            parts.append(f"epsilon {shown(epsilon)}{nominal} per coordinate and round")
+        return "  ".join(parts)
+
+    def write(self, run: RunFolder, costs: Costs, notes: Sequence[str]) -> RatingSummary:
+        """Store model and report."""
+        self._model.save(run.path)
+        summary = summarise_ratings(self._model, costs, run.path, notes)
+        write_rating_report(run, self._model, summary)
+        return summary

@@ -1,0 +1,103 @@
+"""One training on ratings of items, and its outcome."""
+
+import math
+import time
+from functools import lru_cache
+from pathlib import Path
+
+from recsys.data.rating_catalogue import find_ratings
+from recsys.data.rating_split import SplitConfig, split_ratings
+from recsys.data.ratings import RatingParts, Ratings
+from recsys.errors import DivergenceError
+from recsys.experiment.outcome import Outcome, Wanted
+from recsys.ratings.config import RatingConfig
+from recsys.ratings.model import RatingModel, rmse
+from recsys.ratings.registry import check_library, rating_class
+from recsys.report.costs import Costs, costs_of
+from recsys.report.rating_summary import summarise_ratings
+from recsys.simulation import SimulationRng
+from recsys.stopwatch import Stopwatch
+from recsys.training import EpochRecord
+
+
+def check_rating_job(data: str, config: RatingConfig) -> None:
+    """See ``recsys.experiment.job.check_job``."""
+    find_ratings(data)
+    check_library(config.model)
+
+
+def run_rating_job(data: str, config: RatingConfig, seed: int, wanted: Wanted) -> Outcome:
+    """See ``recsys.experiment.job.run``."""
+    clock = Stopwatch()
+    with clock.step("preparation"):
+        parts = _parts(data, config.split, seed)
+    start = time.perf_counter()
+    model = rating_class(config.model)(config)
+    curve: list[float | None] = []
+
+    def progress(record: EpochRecord) -> None:
+        if wanted == "curve":
+            curve.append(_test_rmse(model))
+
+    try:
+        model.fit(parts, progress=progress)
+    except DivergenceError as error:
+        return {
+            "validation_rmse": None,
+            "seconds": time.perf_counter() - start,
+            "diverged": error.message,
+        }
+    if wanted == "validation":
+        return _validated(model, time.perf_counter() - start)
+    costs = Costs(steps=dict(clock.seconds)) + costs_of(model, time.perf_counter() - start)
+    return _measured(model, costs, curve)
+
+
+def _validated(model: RatingModel, seconds: float) -> Outcome:
+    best = model.learner_.state.best
+    return {
+        "validation_rmse": None if best is None else best.rmse,
+        "loss": None if best is None else math.sqrt(best.loss),
+        "best_epoch": None if best is None else best.epoch,
+        "epochs": len(model.history_),
+        "seconds": seconds,
+        "diverged": None,
+    }
+
+
+def _measured(model: RatingModel, costs: Costs, curve: list[float | None]) -> Outcome:
+    summary = summarise_ratings(model, costs, Path(), model.parts_.notes)
+    tested = curve or [None] * len(model.history_)
+    return {
+        **summary.row,
+        "diverged": None,
+        "loss": math.sqrt(model.history_[summary.row["best_epoch"] - 1].loss),
+        "history": [
+            {
+                "epoch": record.epoch,
+                "loss": math.sqrt(record.loss),
+                "rmse": record.rmse,
+                "test_rmse": found,
+            }
+            for record, found in zip(model.history_, tested, strict=True)
+        ],
+        "ledger": summary.ledger.to_dict(),
+    }
+
+
+def _test_rmse(model: RatingModel) -> float | None:
+    """RMSE of the test part under the parameters as they are now."""
+    parts, learner = model.parts_, model.learner_
+    scores = learner.scorer.score(learner.state.arrays, parts.test.users, parts.test.items)
+    return rmse(parts.test, scores.clip(parts.low, parts.high))
+
+
+@lru_cache(maxsize=1)
+def _ratings(data: str) -> Ratings:
+    return find_ratings(data).load()
+
+
+@lru_cache(maxsize=2)
+def _parts(data: str, config: SplitConfig, seed: int) -> RatingParts:
+    """One split for all models of a seed."""
+    return split_ratings(_ratings(data), config, SimulationRng(seed))

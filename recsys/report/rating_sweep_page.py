@@ -1,0 +1,136 @@
+"""The page of a sweep of FedGNN: its figure, its points, and what they tell."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from recsys.report.charts import Series, line_chart
+from recsys.report.compare_text import PRIVACY
+from recsys.report.html import Page, bullets, facts, figure, gallery, paragraph, table
+from recsys.report.rating_sweep_text import clients_fit, rating_sweep_table
+from recsys.report.table import byte_size
+
+TITLES = {
+    "neighbours": "Network and neighbours",
+    "noise": "The price of noise",
+    "pseudo": "The price of pseudo-interacted items",
+    "size": "Time by number of clients",
+}
+
+LEADS = {
+    "neighbours": "Test RMSE by network, without neighbours' embeddings, with trainable copies of "
+    "them, and with fixed ones (Figure 4 of the FedGNN paper).",
+    "noise": "Test RMSE and the loss about one coordinate of one upload, by clip and scale of the "
+    "noise (Figure 5 of the FedGNN paper).",
+    "pseudo": "Test RMSE and the bytes of one upload, by the number of items that a user uploads "
+    "without having rated them (Figure 6 of the FedGNN paper).",
+    "size": "Seconds of training by the number of clients, on synthetic ratings.",
+}
+
+_NOTES = {
+    "neighbours": "Neighbours bring an embedding, and matching tells who shares an item with whom: "
+    "a gain must be worth that.",
+    "noise": "Epsilon is of one coordinate of one upload, as the paper states it. A whole upload "
+    "costs it once for each coordinate, and a training once more for each round; the ledger of a "
+    "single training has those figures.",
+    "pseudo": "No number of pseudo-interacted items gives a finite epsilon: every upload holds all "
+    "items that the user rated. In mode simulate the bytes are computed from the sizes of "
+    "messages.",
+    "size": "Training is the epochs alone: gradients, encoding, pads and sums. Key agreement "
+    "happens once. Every client belongs to a cohort of fixed size, so that she meets as many peers "
+    "however many there are.",
+}
+
+
+def rating_sweep_page(result: Mapping[str, Any]) -> bytes:
+    """``public/report.html`` of a sweep."""
+    kind, data = result["kind"], result["data"]
+    page = Page(f"{TITLES[kind]}: {data['data']}", LEADS[kind])
+    header, rows = rating_sweep_table(result)
+    right = tuple(range(1, len(header) - (kind != "size")))
+    page.section("Figure", *_figures(result))
+    page.section(
+        "Points",
+        table(header, rows, right=right),
+        *([bullets(clients_fit(result))] if clients_fit(result) else []),
+        paragraph(_NOTES[kind]),
+    )
+    page.section(
+        "How it was measured",
+        facts(
+            [
+                ("mode", result["mode"]),
+                ("seeds", str(result["seeds"])),
+                ("users", f"{data['users']:,}" if kind != "size" else "by point"),
+                ("items", f"{data['items']:,}"),
+                *_constant(result),
+            ]
+        ),
+        paragraph(
+            "All settings but those that vary are the defaults, those of a preset, or as given; "
+            "config.toml beside this page has them."
+        ),
+        paragraph(f"{PRIVACY.capitalize()}."),
+        paragraph(f"Digest of the result: {result['result_digest']}"),
+    )
+    return page.render()
+
+
+def _constant(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    constant = result["data"]["constant_rmse"]
+    if result["kind"] == "size" or constant is None:
+        return []
+    return [("test RMSE of the training mean", f"{constant:.4f}")]
+
+
+def _figures(result: Mapping[str, Any]) -> list[str]:
+    kind = result["kind"]
+    if kind == "size":
+        return [gallery(_times(result), _memory(result))]
+    words = [str(x) for x in result["lines"][0]["x"]] if kind == "neighbours" else []
+    right = [
+        Series(f"{line['model']}, right axis", line["x"], line["second"], dashed=True)
+        for line in result["lines"]
+        if line["second"]
+    ]
+    chart = line_chart(
+        [_series(line, worded=bool(words)) for line in result["lines"]],
+        x_label=result["x_label"],
+        y_label="test RMSE",
+        places=words,
+        right=right,
+        right_label=result["second_label"],
+    )
+    spread = " Whiskers are one standard deviation over the seeds." if result["seeds"] > 1 else ""
+    return [figure(chart, f"{LEADS[kind]}{spread}", LEADS[kind])]
+
+
+def _series(line: Mapping[str, Any], *, worded: bool) -> Series:
+    known = None if all(sd is None for sd in line["sd"]) else [sd or 0.0 for sd in line["sd"]]
+    places = range(len(line["x"])) if worded else line["x"]
+    return Series(line["model"], places, line["y"], error=known)
+
+
+def _times(result: Mapping[str, Any]) -> str:
+    (line,) = result["lines"]
+    series = [Series("measured", line["x"], line["y"], line=False)]
+    fit = result["fit"]
+    if fit is not None:
+        ends = [0, max(line["x"])]
+        fitted = [fit["intercept"] + fit["slope"] * x for x in ends]
+        series.append(Series("straight line", ends, fitted, dashed=True, marker=None))
+    svg = line_chart(series, x_label=result["x_label"], y_label="seconds of training")
+    return figure(svg, " ".join(clients_fit(result)), "Training time by number of clients")
+
+
+def _memory(result: Mapping[str, Any]) -> str:
+    rows = result["rows"]
+    clients = [row["users"] for row in rows]
+    peaks = [row["peak_memory_bytes"] / 1e9 for row in rows]
+    svg = line_chart(
+        [Series("peak memory", clients, peaks)], x_label=result["x_label"], y_label="GB"
+    )
+    largest = byte_size(max(row["peak_memory_bytes"] for row in rows))
+    caption = (
+        f"Peak memory of the process that plays all parties, data included; at most {largest}."
+    )
+    return figure(svg, caption, "Peak memory by number of clients")

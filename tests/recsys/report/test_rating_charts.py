@@ -1,0 +1,51 @@
+"""What rating reports ask of charts: words along an axis, and a second axis at the right."""
+
+from pathlib import Path
+
+import pytest
+
+from mpc.core.errors import ParameterError
+from recsys.report.charts import Series, line_chart
+from recsys.report.html import Page, figure
+from tests.support.browser import Browser
+from tests.support.pages import check_page
+
+LEFT = [Series("error", [0, 1, 2], [0.92, 0.95, 0.93], error=[0.01, 0.02, 0.01])]
+RIGHT = [Series("bytes", [0, 1, 2], [1000.0, 250_000.0, 500_000.0], dashed=True)]
+
+
+def test_words_stand_at_the_places_of_whole_numbers() -> None:
+    svg = line_chart(LEFT, x_label="kind", y_label="error", places=["none", "fixed", "other"])
+    assert all(f">{word}<" in svg for word in ("none", "fixed", "other"))
+    assert ">0.5<" not in svg
+
+
+def test_a_second_axis_has_its_label_its_scale_and_a_place_in_the_legend() -> None:
+    svg = line_chart(LEFT, x_label="x", y_label="error", right=RIGHT, right_label="of an upload")
+    assert ">of an upload<" in svg
+    assert ">bytes<" in svg
+    assert ">error<" in svg
+    alone = line_chart(LEFT, x_label="x", y_label="error")
+    assert ">bytes<" not in alone
+    assert svg != alone
+
+
+def test_lines_at_the_right_are_checked_as_those_at_the_left() -> None:
+    wrong = [Series("bytes", [0, 1], [1.0])]
+    with pytest.raises(ParameterError, match="2 places and 1 values"):
+        line_chart(LEFT, x_label="x", y_label="y", right=wrong, right_label="z")
+
+
+def test_both_fit_on_a_page(chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    words = ["none", "trainable", "fixed"]
+    charts = [
+        line_chart(LEFT, x_label="kind", y_label="error", places=words),
+        line_chart(LEFT, x_label="x", y_label="error", right=RIGHT, right_label="bytes"),
+    ]
+    page = Page("Charts")
+    page.section(
+        "Both", *(figure(chart, "a caption", f"chart {n}") for n, chart in enumerate(charts))
+    )
+    path.write_bytes(page.render())
+    check_page(chromium, path)
