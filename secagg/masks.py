@@ -18,6 +18,8 @@ from mpc.core.rng import Rng
 # pieces cost more in calls than they save in traffic.
 _PIECE_BYTES = 1 << 19
 
+_COMBINE = {1: np.add, -1: np.subtract}
+
 SignedStreams = Sequence[tuple[int, Rng]]
 """The streams that a client shares with its peers, each with the sign it adds it by."""
 
@@ -37,22 +39,28 @@ def add_pads(out: RingArray, streams: SignedStreams, ring: Ring) -> None:
     Raises ParameterError for a sign other than 1 and -1.
     """
     ring.check(out)
-    for factor, _ in streams:
-        if factor not in (1, -1):
-            raise ParameterError(f"a stream's sign must be 1 or -1, got {factor}")
-    step = _PIECE_BYTES // ring.element_bytes()
-    words = np.empty(0, dtype=ring.dtype)
-    for start in range(0, out.shape[-1], step):
-        # One piece of the sum stays in cache while every stream passes over it.
-        piece = out[..., start : start + step]
-        if words.shape != piece.shape:  # at the first piece, and at a shorter last one
+    try:
+        steps = [(_COMBINE[factor], stream.fill) for factor, stream in streams]
+    except KeyError as error:
+        raise ParameterError(f"a stream's sign must be 1 or -1, got {error.args[0]}") from None
+    size = ring.element_bytes()
+    step = _PIECE_BYTES // size
+    # One piece of the sum stays in cache while every stream passes over it.
+    pieces = [out] if out.shape[-1] <= step else _pieces(out, step)
+    words = np.empty(pieces[0].shape, dtype=ring.dtype)
+    for piece in pieces:
+        if words.shape != piece.shape:  # at a shorter last one
             words = np.empty(piece.shape, dtype=ring.dtype)
-        for factor, stream in streams:
-            stream.fill(words)
-            (np.add if factor > 0 else np.subtract)(piece, words, out=piece)
-        if ring.bits < 8 * ring.element_bytes():
+        for combine, fill in steps:
+            fill(words)
+            combine(piece, words, out=piece)
+        if ring.bits < 8 * size:
             # Words wrapped modulo 2^(their bits), which 2^l divides; the surplus bits go here.
             np.bitwise_and(piece, ring.mask, out=piece)
+
+
+def _pieces(x: RingArray, step: int) -> list[RingArray]:
+    return [x[..., start : start + step] for start in range(0, x.shape[-1], step)]
 
 
 def net_pad(streams: SignedStreams, shape: tuple[int, ...], ring: Ring) -> RingArray:

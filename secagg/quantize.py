@@ -19,7 +19,7 @@ from mpc.core.checks import integer
 from mpc.core.errors import AbortError, ParameterError
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
-from mpc.core.samplers import round_unbiased
+from mpc.core.samplers import round_clipped
 
 MAX_CLIP = 2**63
 MAX_FRAC_BITS = 62
@@ -27,8 +27,6 @@ MAX_PARTIES = 2**32
 MAX_BITS = 64
 MAX_WEIGHT = 2**53
 """Above this a float64 no longer names every integer."""
-
-_PIECE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,13 @@ class Quantizer:
 
     def __post_init__(self) -> None:
         exact = {
-            "clip": _clip(self.clip),
+            "clip": check_clip(self.clip),
             "frac_bits": integer("frac_bits", self.frac_bits, 0, MAX_FRAC_BITS),
             "parties": integer("parties", self.parties, 2, MAX_PARTIES),
         }
         for name, value in exact.items():
             object.__setattr__(self, name, value)
-        _check_budget(self.parties * self.bound, self.ring, "clip, frac_bits or parties")
+        check_head_room(self.parties * self.bound, self.ring, "clip, frac_bits or parties")
 
     @cached_property
     def bound(self) -> int:
@@ -69,43 +67,49 @@ class Quantizer:
         Raises ParameterError for NaN, an infinity or a wrong dtype; if ``strict``, also where an
         entry would be clipped.
         """
-        integers, clipped = self.to_integers(x, rng=rng, strict=strict)
-        return self.ring.reduce(integers), clipped
+        values, clipped = self._checked(x, strict)
+        encoded: RingArray = np.empty(values.shape, dtype=self.ring.dtype)
+        round_clipped(values, self.clip, self.frac_bits, rng, encoded)
+        if self.ring.bits < 8 * self.ring.element_bytes():
+            np.bitwise_and(encoded, self.ring.mask, out=encoded)
+        return encoded, clipped
 
     def to_integers(
         self, x: ArrayLike, *, rng: Rng = SYSTEM_RNG, strict: bool = False
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As ``encode``, but signed integers in [-bound, bound] instead of ring elements."""
-        values = np.asarray(x)
-        if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:
+        values, clipped = self._checked(x, strict)
+        integers = np.empty(values.shape, dtype=np.int64)
+        round_clipped(values, self.clip, self.frac_bits, rng, integers)
+        return integers, clipped
+
+    def _checked(self, x: ArrayLike, strict: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """``x`` as doubles, and how many entries of each vector lie outside the clip."""
+        given = np.asarray(x)
+        if given.dtype.kind not in "iuf" or given.dtype.itemsize > 8:
             raise ParameterError(
-                f"x must be real numbers of at most 64 bits, got dtype {values.dtype}"
+                f"x must be real numbers of at most 64 bits, got dtype {given.dtype}"
             )
-        if values.ndim == 0:
+        if given.ndim == 0:
             raise ParameterError("x must have at least one axis, got a scalar")
+        # As float64 first, so that entries of a smaller type are compared without rounding clip.
+        values = given.astype(np.float64, copy=False)
+        clipped = np.zeros(values.shape[:-1], dtype=np.int64)
+        if not values.size or (-self.clip <= values.min() and values.max() <= self.clip):
+            return values, clipped
         finite = np.isfinite(values)
         if not np.all(finite):
             raise ParameterError(f"x must be finite; entry {_first(~finite)} is NaN or infinite")
-        # A float64 scalar, so that entries of a smaller type are compared without rounding clip.
-        clip = np.float64(self.clip)
-        outside = (values > clip) | (values < -clip)
-        clipped = np.asarray(np.count_nonzero(outside, axis=-1), dtype=np.int64)
-        if strict and np.any(outside):
+        outside = values > self.clip
+        outside |= values < -self.clip
+        clipped[...] = np.count_nonzero(outside, axis=-1)
+        if strict:
             raise ParameterError(
                 f"{int(clipped.sum())} entries exceed clip = {self.clip}; the first is "
                 f"{_first(outside)}",
                 remedy="raise clip, or accept clipping with strict=False",
             )
-        integers = np.empty(values.shape, dtype=np.int64)
-        # One long vector goes in pieces that stay in cache. A batch goes at once, because a
-        # generator may bind its coins to the rows.
-        step = _PIECE if values.ndim == 1 else max(1, values.shape[-1])
-        for start in range(0, values.shape[-1], step):
-            piece = values[..., start : start + step].astype(np.float64)
-            np.clip(piece, -clip, clip, out=piece)
-            piece *= 1 << self.frac_bits  # a power of two moves the exponent and rounds nothing
-            integers[..., start : start + step] = round_unbiased(piece, rng)
-        return integers, clipped
+        return values, clipped
 
     def decode(self, total: RingArray) -> NDArray[np.float64]:
         """The sum that ``total`` (ring dtype, any shape) stands for, as float64."""
@@ -129,7 +133,7 @@ class WeightedQuantizer:
         object.__setattr__(self, "max_weight", largest_weight)
         # An entry weighs at least as much as the weight itself, since ``bound`` is at least 1.
         largest = self.values.parties * self.max_weight * self.values.bound
-        _check_budget(largest, self.values.ring, "clip, frac_bits, max_weight or parties")
+        check_head_room(largest, self.values.ring, "clip, frac_bits, max_weight or parties")
 
     def encode(
         self, x: ArrayLike, weight: ArrayLike, *, rng: Rng = SYSTEM_RNG, strict: bool = False
@@ -185,7 +189,8 @@ class WeightedQuantizer:
         return weights.astype(np.int64)
 
 
-def _clip(clip: float) -> float:
+def check_clip(clip: float) -> float:
+    """``clip`` as a float in (0, 2^63); ParameterError for anything else."""
     if isinstance(clip, bool | np.bool_) or not isinstance(
         clip, int | float | np.integer | np.floating
     ):
@@ -195,7 +200,11 @@ def _clip(clip: float) -> float:
     return float(clip)
 
 
-def _check_budget(largest: int, ring: Ring, ways: str) -> None:
+def check_head_room(largest: int, ring: Ring, ways: str) -> None:
+    """ParameterError, with the bits that are missing, unless sums up to ``largest`` fit the ring.
+
+    ways: what the caller might lower, for the remedy.
+    """
     needed = largest.bit_length() + 1
     if needed > ring.bits:
         wider = f"take a ring of {needed} bits, or " if needed <= MAX_BITS else ""

@@ -20,14 +20,14 @@ LAYERS = {
     "mpc.core": ("mpc.core",),
     "mpc": ("mpc",),
     "ldp": ("ldp", "mpc.core"),
-    "secagg": ("secagg", "mpc.core", "mpc.additive", "mpc.fixed"),
+    "secagg": ("secagg", "mpc.core", "mpc.additive", "mpc.fixed", "mpc.shamir"),
     "recsys": ("recsys", "secagg", "ldp", "mpc"),
 }
 
 # Third-party libraries, and the only places that may import them.
 LIBRARIES = {
     "numpy": PACKAGES,
-    "cryptography": ("mpc.core.keystream", "mpc.core.keys"),
+    "cryptography": ("mpc.core.keystream", "mpc.core.keys", "secagg.full.identity"),
     "msgspec": ("mpc.core.wire",),
     "gmpy2": ("mpc.paillier",),
     "rbcl": ("mpc.oprf_group",),

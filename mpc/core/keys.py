@@ -114,9 +114,12 @@ class KeyPair:
     def __repr__(self) -> str:
         return f"KeyPair(public={self.public.hex()})"
 
-    def agree(self, peer: bytes, purpose: str, *context: bytes | int) -> bytes:
-        """The 32-byte key that both ends derive for ``purpose``: HKDF over both public keys.
+    def agree(
+        self, peer: bytes, purpose: str, *context: bytes | int, length: int = KEY_BYTES
+    ) -> bytes:
+        """The key that both ends derive for ``purpose``: HKDF over both public keys.
 
+        length: bytes wanted, in [1, 8160]; 32 by default.
         Raises WireError for what ``exchange`` refuses, for our own key, and for a second spelling
         of a point, which would pass every comparison of public keys as a different one.
         """
@@ -126,7 +129,7 @@ class KeyPair:
         if peer == self.public:
             raise WireError("the peer's public key is our own")
         first, second = sorted((self.public, peer))
-        return hkdf(shared, info=label(purpose, first, second, *context))
+        return hkdf(shared, info=label(purpose, first, second, *context), length=length)
 
 
 class SealingKey:

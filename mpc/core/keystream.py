@@ -25,9 +25,10 @@ BLOCK_BYTES = 16
 # Pieces of this size stay in the first two cache levels; larger ones only cost memory traffic.
 PIECE_BYTES = 1 << 16
 
-# What one call of the cipher takes: it still fits into the second cache level, with as much again
-# of what the caller works on, and a call's own cost is below two in a hundred.
-_CALL_BYTES = 1 << 18
+# What one call of the cipher takes: all of a caller's piece that fits into the second cache level,
+# for each call costs as much as 4 KB of keystream. The zeros are read in order, so that they need
+# not stay in a cache.
+_CALL_BYTES = 1 << 19
 _ZEROS = memoryview(bytes(_CALL_BYTES))
 
 # How numpy marks the dtypes whose words are big-endian; it calls a machine's own order "=".

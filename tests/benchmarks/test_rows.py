@@ -252,8 +252,10 @@ FAULTS: dict[str, Patch] = {
     "secagg.mask_1e5_u32.vs_flower": PADS,
     "secagg.quantize_1e5.vs_flower": (
         secagg.quantize,
-        "round_unbiased",
-        lambda x, rng: np.rint(x).astype(np.int64),
+        "round_clipped",
+        lambda x, clip, frac_bits, rng, out: np.copyto(
+            out, np.rint(np.clip(x, -clip, clip) * 2.0**frac_bits), casting="unsafe"
+        ),
     ),
     "secagg.agree.vs_flower": (KeyPair, "agree", _own_key),
     "ldp.rr.vs_multi_freq_ldpy": COINS,

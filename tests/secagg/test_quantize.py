@@ -207,23 +207,20 @@ def test_a_total_weight_that_no_cohort_can_reach_is_refused() -> None:
 
 
 class Coins(Rng):
-    """Gives the 64-bit coins it was made with."""
+    """Gives 16-bit words with the top two bits it was made with."""
 
-    def __init__(self, coins: list[int]) -> None:
-        self._coins = coins
+    def __init__(self, quarter: int) -> None:
+        self._quarter = quarter
 
     def fill(self, out: NDArray[Any]) -> None:
-        out[...] = np.array(self._coins, dtype=np.uint64).reshape(out.shape)
+        out[...] = self._quarter << 14
 
 
 def test_the_rounding_has_no_bias_exactly() -> None:
     """Entries of k/4 units, the coin's top two bits walked: the mean is the entry."""
     quantizer = Quantizer(4.0, 0, Ring(8), 3)
     x = np.array([0.25, 0.5, 0.75, 1.0, -0.25, -2.5, -3.75, 0.0])
-    outcomes = [
-        quantizer.decode(quantizer.encode(x, rng=Coins([quarter << 62] * len(x)))[0])
-        for quarter in range(4)
-    ]
+    outcomes = [quantizer.decode(quantizer.encode(x, rng=Coins(q))[0]) for q in range(4)]
     assert (np.sum(outcomes, axis=0) / 4).tolist() == x.tolist()
     toward_zero = [np.trunc(x)] * 4  # the biased twin
     assert (np.sum(toward_zero, axis=0) / 4).tolist() != x.tolist()
@@ -264,14 +261,23 @@ def test_a_batch_is_rounded_as_its_vectors_would_be() -> None:
     assert np.array_equal(whole, np.stack(rows))
 
 
-def test_a_long_vector_is_rounded_as_its_pieces_would_be() -> None:
+def test_a_long_vector_is_rounded_as_any_other() -> None:
     quantizer = Quantizer(4, 8, Ring(32), 2)
     x = np.linspace(-5, 5, (1 << 15) + 7)
-    whole, clipped = quantizer.encode(x, rng=Prg(bytes(32)))
-    stream = Prg(bytes(32))
-    halves = [quantizer.encode(part, rng=stream) for part in (x[:10_000], x[10_000:])]
-    assert np.array_equal(whole, np.concatenate([encoded for encoded, _ in halves]))
-    assert clipped == sum(int(count) for _, count in halves) == np.count_nonzero(np.abs(x) > 4)
+    encoded, clipped = quantizer.encode(x, rng=Prg(bytes(32)))
+    assert clipped == np.count_nonzero(np.abs(x) > 4)
+    assert np.all(np.abs(quantizer.decode(encoded) - np.clip(x, -4, 4)) < 2.0**-8)
+    integers, _ = quantizer.to_integers(x, rng=Prg(bytes(32)))
+    assert np.array_equal(quantizer.ring.reduce(integers), encoded)
+
+
+@pytest.mark.parametrize("bits", [5, 8, 12, 16, 20, 32, 40, 64])
+def test_rings_of_every_width_hold_the_same_integers(bits: int) -> None:
+    quantizer = Quantizer(3.0, 1, Ring(bits), 2)
+    x = np.linspace(-4, 4, 100)
+    encoded, _ = quantizer.encode(x, rng=Prg(bytes(32)))
+    integers, _ = quantizer.to_integers(x, rng=Prg(bytes(32)))
+    assert np.array_equal(quantizer.ring.check(encoded), quantizer.ring.reduce(integers))
 
 
 def test_clip_is_not_rounded_to_the_type_of_the_entries() -> None:
