@@ -30,6 +30,7 @@ from benchmarks.rows import (
     oprf,
     paillier,
     secagg,
+    secagg_full,
 )
 
 ROWS: tuple[Row, ...] = (
@@ -40,6 +41,7 @@ ROWS: tuple[Row, ...] = (
     *ldp_frequency.ROWS,
     *ldp_noise.ROWS,
     *secagg.ROWS,
+    *secagg_full.ROWS,
     *paillier.ROWS,
     *oprf.ROWS,
 )

@@ -1,7 +1,8 @@
 """Tails of the hypergeometric law, exactly.
 
-Source: the law of X = |A & B| for a fixed set A of ``marked`` of N elements and a uniformly random B
-    of ``drawn`` of them: P(X = j) = C(M, j) C(N - M, m - j) / C(N, m).
+Of N elements M are marked and m are drawn, all sets of m with equal probability; X of the drawn
+ones are marked. P(X = j) = C(M, j) C(N - M, m - j) / C(N, m).
+
 Error: none in ``tail`` and ``least_within``, whose probabilities are fractions of integers;
     ``log_tail`` is in floating point, for a first look.
 """

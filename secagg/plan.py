@@ -9,21 +9,20 @@ Three things can go wrong with a graph that is drawn at random:
   disconnected   honest survivors fall apart: the server learns the sum of each part
   unrecoverable  a client has fewer than t neighbours left: the round ends without a sum
 
-Source: Bell et al., CCS 2020 (eprint 2020/704), section 3: the three properties of a good graph. For
-    the complete graph Bonawitz et al., CCS 2017, Theorems 6.3 to 6.5. The papers' letters: n, k
+Source: Bell et al., CCS 2020 (eprint 2020/704), section 3: the three properties of a good graph.
+    For the complete graph Bonawitz et al., CCS 2017, Theorems 6.3 to 6.5. The papers' letters: n, k
     (``neighbours``), t (``threshold``), gamma (``corrupt``), delta (``dropout``), sigma
     (``security_bits``), 2^-eta (``failure``), n_C (``corrupt_clients``).
 Model: who is corrupt and who drops out does not depend on the graph, which the semi-honest server
-    draws after the clients are chosen. At most floor(corrupt * n) and floor(dropout * n) clients.
-Error: bounds are exact fractions and hold; by how much they overstate is what the union over
-    clients, and over pairs of gaps in the ring, costs.
-Differs: the paper bounds the tails in closed form; here they are summed. Thresholds are those of
-    neighbours; a client's own share of its own secret comes on top and is not counted on.
+    draws after the clients are chosen. At most floor(corrupt n) and floor(dropout n) clients.
+Error: the bounds are exact fractions, and hold. What they overstate is the price of a union over
+    clients, and over pairs of gaps in the ring.
+Differs: the paper bounds the tails in closed form; here they are summed. Thresholds count
+    neighbours alone: a client's own share of its own secret comes on top.
 
-Disconnected: the ring joins each client to the k // 2 on either side, so that survivors part only if
-two disjoint stretches of k // 2 clients are all gone (corrupt or dropped). There are n (n - 2h + 1)
-/ 2 such pairs with h = k // 2, and each is gone with probability C(n - 2h, g - 2h) / C(n, g) where g
-clients are.
+Disconnected: the ring joins each client to h = k // 2 on either side, so survivors part only where
+two disjoint stretches of h clients are gone, corrupt or dropped. There are n (n - 2h + 1) / 2 pairs
+of stretches; with g clients gone each is so with probability C(n - 2h, g - 2h) / C(n, g).
 """
 
 import math

@@ -1,6 +1,8 @@
 """A model's arrays as one vector of ring elements, and sums of such vectors as arrays again.
 
-    codec = VectorCodec.like(model, clip=8.0, frac_bits=16, ring=Ring(40), parties=100, max_weight=60)
+    codec = VectorCodec.like(
+        model, clip=8.0, frac_bits=16, ring=Ring(40), parties=100, max_weight=60
+    )
     sent = codec.encode(update, weight=samples)   # a client; sent.clipped stays with it
     means = codec.means(total)                    # the server, of the sum of all ``sent.vector``
 
@@ -14,9 +16,9 @@ Source: quantisation as in ``secagg.quantize``. Means weighted by the clients' n
 Model: local computations at both ends. Counts of clipped entries go to the client's own caller and
     nowhere else.
 Leaks: what the sum leaks, which includes the total weight.
-Error: of a sum of w x below sum(w) 2^-f, of a mean below 2^-f, from that of the clipped inputs; both
-    unbiased, and decoded to the nearest float64 or two of them beside it. Integers are exact.
-    Clipping is a bias, and counted.
+Error: of a sum of w x less than sum(w) units of 2^-f, of a mean less than one, from that of the
+    clipped inputs, and both unbiased; decoding to float64 adds a relative 2^-52 at most. Integers
+    are exact. Clipping is a bias, and counted.
 """
 
 import hashlib
@@ -24,7 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, SupportsIndex
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +36,14 @@ from mpc.core.errors import AbortError, ParameterError
 from mpc.core.keys import label
 from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
-from secagg.quantize import MAX_PARTIES, MAX_WEIGHT, Quantizer, check_clip, check_head_room
+from secagg.quantize import (
+    MAX_FRAC_BITS,
+    MAX_PARTIES,
+    MAX_WEIGHT,
+    Quantizer,
+    check_clip,
+    check_head_room,
+)
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -48,8 +57,9 @@ _KINDS = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 class Field:
     """One array of a model.
 
-    name: not empty.  shape: () for a number.  dtype: float16 to float64, or integers of 8 to 64 bits.
-    clip: floats are clipped to [-clip, clip], and integers beyond it, a whole number, are refused.
+    name: not empty.  shape: () for a number.  dtype: float16, float32, float64 or integers of 8 to
+    64 bits.  clip: floats are clipped to [-clip, clip]; for integers it is a whole number, and what
+    lies beyond it is refused.
     """
 
     name: str
@@ -105,8 +115,8 @@ class VectorCodec:
     """Arrays of fixed names, shapes and dtypes, to and from one vector.
 
     fields: as they are laid out, names distinct.  frac_bits: f in [0, 62]; one unit is 2^-f.
-    parties: the most vectors in one sum, at least 2.  max_weight: the largest weight of one of them,
-    in [1, 2^53]; 1 for plain means; None for sums, without weights.
+    parties: the most vectors in one sum, at least 2.  max_weight: the largest weight of one of
+    them, in [1, 2^53]; 1 for plain means; None for sums without weights.
     Raises ParameterError at construction, with the bits that are missing, if a sum could leave
     [-2^(l-1), 2^(l-1)).
     """
@@ -118,8 +128,11 @@ class VectorCodec:
     max_weight: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.ring, Ring):
+            raise ParameterError(f"ring must be a Ring, got {type(self.ring).__name__}")
         exact: dict[str, object] = {
             "fields": tuple(self.fields),
+            "frac_bits": integer("frac_bits", self.frac_bits, 0, MAX_FRAC_BITS),
             "parties": integer("parties", self.parties, 2, MAX_PARTIES),
         }
         if self.max_weight is not None:
@@ -129,7 +142,8 @@ class VectorCodec:
         names = [field.name for field in self.fields]
         if not names or len(set(names)) < len(names):
             raise ParameterError(f"a codec needs arrays of distinct names, got {names}")
-        check_head_room(self.parties * self.largest, self.ring, "a clip, frac_bits or the weights")
+        ways = "a clip, frac_bits, max_weight or parties"
+        check_head_room(self.parties * self.largest, self.ring, ways)
 
     @classmethod
     def like(
@@ -180,7 +194,7 @@ class VectorCodec:
     def encode(
         self,
         arrays: Arrays,
-        weight: SupportsIndex | float | None = None,
+        weight: float | None = None,
         *,
         rng: Rng = SYSTEM_RNG,
         strict: bool = False,
@@ -302,20 +316,21 @@ class VectorCodec:
             ) from None
         return encoded, int(clipped)
 
-    def _weight(self, weight: SupportsIndex | float | None) -> int | None:
+    def _weight(self, weight: float | None) -> int | None:
         if (weight is None) != (self.max_weight is None):
             needed = "no weight" if self.max_weight is None else "a weight"
             raise ParameterError(f"this codec takes {needed}")
         if weight is None or self.max_weight is None:
             return None
-        # A float may stand for a whole number; int() would silently drop a fraction.
-        exact = int(weight) if isinstance(weight, float) and weight.is_integer() else weight
-        if isinstance(exact, float):
+        # Stated as what is allowed, so that NaN falls out too; without the value, which is private.
+        real = isinstance(weight, int | float | np.integer | np.floating)
+        if not real or isinstance(weight, bool) or not 0 <= weight <= self.max_weight:
+            raise ParameterError(f"weight must be a whole number in [0, {self.max_weight}]")
+        if int(weight) != weight:
             raise ParameterError(
-                f"weight must be a whole number, got {weight}",
-                remedy="scale fractional weights to integers",
+                "weight must be a whole number", remedy="scale fractional weights to integers"
             )
-        return integer("weight", exact, 0, self.max_weight)
+        return int(weight)
 
 
 def _flat(field: Field, given: NDArray[Any]) -> NDArray[Any]:
@@ -340,6 +355,7 @@ def _check_integers(field: Field, flat: NDArray[Any]) -> None:
 
 def _typed(field: Field, values: NDArray[Any], keep: bool) -> NDArray[Any]:
     """``values`` in the field's own dtype if asked for, and if it has room for them."""
+    values = np.asarray(values)
     if not keep:
         return values
     limits = np.iinfo(field.dtype) if field.is_integer else np.finfo(field.dtype)

@@ -116,8 +116,10 @@ class Bookkeeping:
                 party=message.client,
             )
 
-    def _close(self, members: Members, after: Step) -> tuple[int, ...]:
-        """End the open step with ``members``, at least as many as a sum needs."""
+    def _close_core(self, after: Step) -> tuple[int, ...]:
+        """End the open step with those who have answered and have t such clients beside them."""
+        self._check_count(self._state.arrived)
+        members = self.params.core(self._state.arrived)
         self._check_count(members)
         return self._next(members, after)
 

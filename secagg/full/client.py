@@ -17,9 +17,10 @@ Leaks: to the server the sum over U_3 and who took part in which step; to other 
     themselves.
 Differs: a message for another session, round or client, out of order or with lists of the wrong
     length changes nothing. Everything else is judged once: a refusal is final for the session.
-    Pairwise keys are agreed before the first share leaves, so that a bad key is refused in time,
-    and the mask key is forgotten as soon as it is shared. Shares are opened on delivery, not in the
-    last step.
+    So a client that advertises or seals nonsense makes its neighbours refuse: availability is not
+    protected. Pairwise keys are agreed before the first share leaves, so that a bad key is refused
+    in time, and the mask key is forgotten as soon as it is shared. Shares are opened on delivery,
+    not in the last step.
 """
 
 import os

@@ -47,6 +47,8 @@ class Step(IntEnum):
     @property
     def title(self) -> str:
         """The paper's name."""
+        if self is Step.MASKED_INPUT:
+            return "MaskedInputCollection"
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 

@@ -63,7 +63,7 @@ class RoundParams:
     variant: Variant = "semi-honest"
     colluding: int = 0
     min_survivors: int = MIN_COHORT
-    graph: NeighbourGraph | None = field(default=None, repr=False, compare=False)
+    graph: NeighbourGraph | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_session(self.session)

@@ -5,6 +5,8 @@ Model: made afresh for each (session, round), gone with it; nothing here is ever
 Differs: the mask key is forgotten as soon as it is shared, pair keys once the input is masked.
 """
 
+from contextlib import suppress
+
 import numpy as np
 
 from mpc.core.errors import PeerError, StateError, WireError
@@ -25,7 +27,6 @@ from secagg.full.sharing import (
     self_mask_key,
     unpack_rows,
 )
-from secagg.messages import SERVER
 
 SEED_BYTES = 32
 
@@ -95,14 +96,20 @@ class RoundSecrets:
                 peer = self._params.clients[peers[i]]
                 raise PeerError(f"the shares of client {peer} do not open", party=peer) from error
         self._opening.clear()
-        try:
-            rows = unpack_rows(b"".join(plain), SECRETS * WORDS)
-        except WireError as error:
-            # One of the neighbours sealed it; which one makes no difference any more.
-            raise PeerError("a neighbour sealed what is no share", party=SERVER) from error
-        held = rows.reshape(-1, SECRETS, WORDS)
+        held = self._unpacked(peers, plain).reshape(-1, SECRETS, WORDS)
         own = int(np.searchsorted(peers, self._at))
         self._held = np.concatenate([held[:own], self._own[np.newaxis], held[own:]])
+
+    def _unpacked(self, peers: Positions, plain: list[bytes]) -> Elements:
+        """All shares at once; one by one only to name whoever sealed what is no share."""
+        with suppress(WireError):
+            return unpack_rows(b"".join(plain), SECRETS * WORDS)
+        for peer, row in zip(self._params.ids(peers), plain, strict=True):
+            try:
+                unpack_rows(row, SECRETS * WORDS)
+            except WireError as error:
+                raise PeerError(f"client {peer} sealed what is no share", party=peer) from error
+        raise WireError("the shares do not parse")
 
     def mask_keys(self, peers: Positions) -> tuple[bytes, list[tuple[int, bytes]]]:
         """The key of the self mask, and (peer, key) of each pair's; pair keys are gone then."""

@@ -118,7 +118,7 @@ class LocalRound:
         """Who answers in ``step``; a step is one round of the network."""
         if step not in (Step.ADVERTISE_KEYS, Step.DONE):
             self.network.next_round()
-        self._gone |= set(self._drop_outs.get(step, ()))
+        self._gone.update(*(gone for at, gone in self._drop_outs.items() if at <= step))
         return [client for client in present if client not in self._gone]
 
     def _input(self, client: int) -> RingArray:

@@ -130,7 +130,7 @@ class Server(Bookkeeping):
     def close_keys(self) -> tuple[int, ...]:
         """No more keys: U_1 gets rosters. Raises AbortError for too few."""
         self._open(Step.ADVERTISE_KEYS)
-        return self._close(self.params.core(self._state.arrived), Step.SHARE_KEYS)
+        return self._close_core(Step.SHARE_KEYS)
 
     def roster(self, client: int) -> Roster:
         """What a client of U_1 receives in step 2."""
@@ -164,7 +164,7 @@ class Server(Bookkeeping):
     def close_shares(self) -> tuple[int, ...]:
         """No more shares: U_2 gets deliveries. Raises AbortError for too few."""
         self._open(Step.SHARE_KEYS)
-        return self._close(self.params.core(self._state.arrived), Step.MASKED_INPUT)
+        return self._close_core(Step.MASKED_INPUT)
 
     def delivery(self, client: int) -> Delivered:
         """What a client of U_2 receives in step 3."""

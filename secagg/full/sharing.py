@@ -14,7 +14,8 @@ Source: Bonawitz et al., CCS 2017, section 4 and Figure 4 (rounds 1 and 4); Sham
 Model: fewer than t holders learn nothing. The check value is one more output of the function that
     makes the mask's key, so it shows nothing of either while HMAC-SHA-256 is pseudo-random, and
     two seeds with one check value are a collision of it. A mask key is recognised by its public
-    key. An altered share is therefore noticed; whose it is, ``secagg.full.recovery`` finds out.
+    key, up to the bits that X25519 ignores. An altered share is therefore noticed; whose it is,
+    ``secagg.full.recovery`` finds out.
 Leaks: number of shares.
 Error: none.
 Differs: the paper authenticates no share that a client returns.

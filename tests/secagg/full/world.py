@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc.core.ring import Ring
-from secagg.full.client import Client
+from secagg.full.client import Client, Phase
 from secagg.full.identity import Identity, MemoryIdentities
-from secagg.full.messages import Step, UnmaskRequest
+from secagg.full.messages import RoundMessage, Step, UnmaskRequest
 from secagg.full.neighbourhoods import NeighbourGraph
 from secagg.full.params import RoundParams, Variant
 from secagg.full.run import DropOuts, LocalRound, Outcome
@@ -115,8 +115,8 @@ class Driven:
     ) -> None:
         self.params, self.victim = agreed, victim
         self.x = inputs(agreed)
-        known = {"identities": identities(agreed.clients)} if agreed.malicious else {}
-        self.server = Server(agreed, **known)
+        known = identities(agreed.clients) if agreed.malicious else None
+        self.server = Server(agreed, identities=known)
         self.clients = {
             client: (kind if client == victim else Client)(
                 agreed, client, **signing(agreed, client), **(more if client == victim else {})
@@ -191,3 +191,13 @@ def bits(agreed: RoundParams, *clients: int) -> bytes:
     """A set of clients as it travels."""
     members = np.array([client in clients for client in agreed.clients], np.bool_)
     return agreed.pack_set(members)
+
+
+def changed(message: RoundMessage, **fields: Any) -> Any:
+    """The message with some fields replaced."""
+    own = {name: getattr(message, name) for name in message.__struct_fields__}
+    return type(message)(**{**own, **fields})
+
+
+def phase(client: Client) -> Phase:
+    return client.phase  # through a call, since a type checker takes it for unchanging
