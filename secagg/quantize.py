@@ -3,8 +3,9 @@
 Source: clip, scale and stochastic rounding as in Bonawitz et al., "Federated Learning with
     Autotuned Communication-Efficient Secure Aggregation" (2019), section 3.
 Model: a local computation; the count of clipped entries goes to its caller and nowhere else.
-Error: below one unit of 2^-frac_bits for each entry and party, and unbiased; clipping is a bias,
-    and counted. Decoding to float64 rounds sums of more than 53 bits.
+Error: below one unit of 2^-frac_bits for each entry and party, and unbiased but for less than 2^-64
+    units (``mpc.core.samplers``); clipping is a bias, and counted. Decoding to float64 rounds sums
+    of more than 53 bits.
 """
 
 import math

@@ -90,7 +90,7 @@ def _quantize() -> Case:
         operations=1,
         check=check,
         note="clip d = 1e5 doubles to 8 and round them without bias to 2^-18, the resolution of "
-        "the peer's defaults; ours has secure coins of 64 bits, refuses NaN and counts what it "
+        "the peer's defaults; ours has secure coins, exact to 2^-64, refuses NaN, counts what it "
         "clips, the peer's coins are numpy's Mersenne Twister",
     )
 

@@ -1,6 +1,7 @@
 """Ratio rows of the full protocol of ``secagg``: whole rounds, everybody's work, with drop-outs."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -102,37 +103,50 @@ def _round_of_few() -> Case:
     )
 
 
-def limit(clients: int, dropped: int, dim: int) -> Callable[[], None]:
+@dataclass(frozen=True)
+class Work:
     """The bare operations that no complete round can do without, with everybody's work.
 
-    n clients, g of them gone after sharing keys, m = n - g left, d elements of 4 bytes. Each client
-    agrees on two keys with every other, the server on g m mask keys of the gone. Each of the m
-    masks its vector with n streams, its own and those of n - 1 peers, and the server takes off
-    m + g m. Each stream is added once; so is each vector that arrives.
-
-        exchanges  2 n (n - 1) + g m
-        keystream  m (n + 1 + g) 4 d bytes
-        additions  m (n + 2 + g) d
-
-    Exchanges are X25519 between keys that are read already. Keystream is one context's. Additions
-    are those of a vector into another, both in cache as far as they fit.
+    exchanges: X25519.  keystream_bytes: of masks.  additions: of one vector to another.
     """
-    left = clients - dropped
-    exchanges = 2 * clients * (clients - 1) + dropped * left
-    private = X25519PrivateKey.generate()
-    public: X25519PublicKey = X25519PrivateKey.generate().public_key()
-    masks = left * (clients + 1 + dropped)
-    stream = keystream(masks * RING.element_bytes() * dim)
-    total, vector = RING.random((dim,), SYSTEM_RNG), RING.random((dim,), SYSTEM_RNG)
 
-    def run() -> None:
-        for _ in range(exchanges):
-            private.exchange(public)
-        stream()
-        for _ in range(masks + left):
-            np.add(total, vector, out=total)
+    exchanges: int
+    keystream_bytes: int
+    additions: int
 
-    return run
+    @classmethod
+    def of_round(cls, clients: int, dropped: int, dim: int) -> "Work":
+        """n clients in the complete graph, g of them gone after sharing keys, d elements.
+
+        Each client agrees on two keys with every other, the server on the g m mask keys that the
+        gone had with the m = n - g left. Each of those puts n masks on its vector, its own and
+        those of n - 1 peers, and the server takes off m + g m: m (n + 1 + g) in all. Each mask is
+        added once; so is each vector that arrives.
+        """
+        left = clients - dropped
+        masks = left * (clients + 1 + dropped)
+        return cls(
+            exchanges=2 * clients * (clients - 1) + dropped * left,
+            keystream_bytes=masks * RING.element_bytes() * dim,
+            additions=masks + left,
+        )
+
+    def bare(self, dim: int) -> Callable[[], None]:
+        """A call that does all of it at raw cost: keys that are read already, one cipher context,
+        and two vectors of ``dim`` elements that stay in cache as far as they fit."""
+        private = X25519PrivateKey.generate()
+        public: X25519PublicKey = X25519PrivateKey.generate().public_key()
+        stream = keystream(self.keystream_bytes)
+        total, vector = RING.random((dim,), SYSTEM_RNG), RING.random((dim,), SYSTEM_RNG)
+
+        def run() -> None:
+            for _ in range(self.exchanges):
+                private.exchange(public)
+            stream()
+            for _ in range(self.additions):
+                np.add(total, vector, out=total)
+
+        return run
 
 
 def _round_of_many() -> Case:
@@ -146,13 +160,13 @@ def _round_of_many() -> Case:
 
     return Case(
         ours=lambda: _run(x, MANY_THRESHOLD, MANY_DROPPED, None),
-        other=limit(MANY, MANY_DROPPED, DIM),
+        other=Work.of_round(MANY, MANY_DROPPED, DIM).bare(DIM),
         operations=1,
         check=check,
         note=f"a whole round, everybody's work: {MANY} clients, {MANY_DROPPED} of them gone after "
         f"sharing keys, threshold {MANY_THRESHOLD}, complete graph, semi-honest, d = 1e5 mod 2^32; "
-        "limit: the X25519 exchanges, the keystream and the additions alone, done one after the "
-        "other as rows.secagg_full.limit counts them",
+        "limit: the X25519 exchanges, the keystream and the additions alone, as "
+        "rows.secagg_full.Work counts them",
     )
 
 

@@ -22,7 +22,10 @@ from mpc.core.rng import SYSTEM_RNG, Rng
 PUBLIC_BYTES = 32
 KEY_BYTES = 32
 TAG_BYTES = 16
-_SCHEME = b"privrec/1"
+# In a label, each part follows its length.
+_SCHEME = b"\0\0\0\x09privrec/1"
+_INTEGER = b"\0\0\0\x09i"
+_SHA256 = SHA256()
 _MAX_DERIVED = 255 * 32  # HKDF counts its blocks of one hash in one byte
 _PRIME = 2**255 - 19
 _NONCE = bytes(12)
@@ -33,15 +36,16 @@ def label(purpose: str, *context: bytes | int) -> bytes:
 
     Integers lie in [0, 2^64); ParameterError otherwise.
     """
-    parts = [_SCHEME, purpose.encode()]
+    text = purpose.encode()
+    parts = [_SCHEME, len(text).to_bytes(4, "big"), text]
     for part in context:
         # The kind is encoded too, so that the integer 7 and its eight bytes stay different.
         if isinstance(part, bytes):
-            parts.append(b"b" + part)
+            parts += ((len(part) + 1).to_bytes(4, "big"), b"b", part)
         else:
             number = integer("an integer in a label", part, 0, 2**64 - 1)
-            parts.append(b"i" + number.to_bytes(8, "big"))
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+            parts += (_INTEGER, number.to_bytes(8, "big"))
+    return b"".join(parts)
 
 
 def hkdf(
@@ -52,7 +56,7 @@ def hkdf(
     length: bytes wanted, in [1, 8160].
     """
     length = integer("length", length, 1, _MAX_DERIVED)
-    return HKDF(algorithm=SHA256(), length=length, salt=salt, info=info).derive(secret)
+    return HKDF(algorithm=_SHA256, length=length, salt=salt, info=info).derive(secret)
 
 
 def derive(key: bytes, purpose: str, *context: bytes | int, length: int = KEY_BYTES) -> bytes:
@@ -66,7 +70,7 @@ def derive(key: bytes, purpose: str, *context: bytes | int, length: int = KEY_BY
 def expand_key(key: bytes, info: bytes, length: int = KEY_BYTES) -> bytes:
     """``derive`` under a ``label`` made before: for one step of many keys at once."""
     length = integer("length", length, 1, _MAX_DERIVED)
-    return HKDFExpand(SHA256(), length, info).derive(_sized(key, "key"))
+    return HKDFExpand(_SHA256, length, info).derive(_sized(key, "key"))
 
 
 def _sized(key: bytes, name: str) -> bytes:
@@ -126,9 +130,10 @@ class KeyPair:
         shared = self.exchange(peer)
         if int.from_bytes(peer, "little") >= _PRIME:
             raise WireError("the peer's public key is not reduced modulo 2^255 - 19")
-        if peer == self.public:
+        own = self.public
+        if peer == own:
             raise WireError("the peer's public key is our own")
-        first, second = sorted((self.public, peer))
+        first, second = (own, peer) if own < peer else (peer, own)
         return hkdf(shared, info=label(purpose, first, second, *context), length=length)
 
 

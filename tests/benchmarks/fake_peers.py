@@ -444,7 +444,7 @@ def spu(*, wrong: bool) -> Modules:
 
 def flower(*, wrong: bool) -> Modules:
     """Wrong is everything: masks of zeros, rounding to the nearest, keys that no two ends share,
-    a secret off by a bit."""
+    a secret off by a bit, a round that masks nothing and gives the sum for the mean."""
 
     def mask(seed: bytes, bound: int, shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
         prg = Prg(hashlib.sha256(seed).digest())
@@ -496,7 +496,90 @@ def flower(*, wrong: bool) -> Modules:
             "public_key_to_bytes": bytes,
             "bytes_to_public_key": bytes,
         },
+        **_flower_round(wrong),
     )
+
+
+def _flower_round(wrong: bool) -> dict[str, dict[str, object]]:
+    """What a whole round needs: a workflow that collects once, with seeds that it knows."""
+
+    class Message:
+        def __init__(self, content: Any, *, reply_to: Any) -> None:
+            self.content, self.metadata = content, reply_to.metadata
+
+    def asked(node: int, stage: str) -> Any:
+        metadata = SimpleNamespace(dst_node_id=node)
+        return SimpleNamespace(metadata=metadata, content={"configs": {"stage": stage}})
+
+    def mask(node: int, size: int) -> NDArray[np.uint32]:
+        prg = Prg(node.to_bytes(32, "little"))
+        return prg.words(size, np.dtype(np.uint32)) if not wrong else np.zeros(size, np.uint32)
+
+    def mod(message: Any, context: Any, train: Callable[[Any, Any], Any]) -> Any:
+        (vector,) = train(message, context).content
+        units = round_unbiased(vector * 2.0**18, SYSTEM_RNG)
+        masked = units.astype(np.uint32) + mask(message.metadata.dst_node_id, vector.size)
+        return Message(
+            SimpleNamespace(config_records={"configs": {"masked": [0, masked]}}), reply_to=message
+        )
+
+    class Workflow:
+        def __init__(self, shares: float, threshold: float, **_: float) -> None:
+            pass
+
+        def __call__(self, grid: Any, context: Any) -> None:
+            nodes = [proxy.node_id for proxy, _ in context.strategy.configure_fit()]
+            grid.send_and_receive([asked(node, "setup") for node in nodes])
+            answers = grid.send_and_receive([asked(node, "collect") for node in nodes])
+            given = [a for a in answers if isinstance(a.content, SimpleNamespace)]
+            total = np.zeros(1, np.uint32)
+            for answer in given:
+                masked = answer.content.config_records["configs"]["masked"][1]
+                total = total + masked - mask(answer.metadata.dst_node_id, masked.size)
+            mean = total.view(np.int32) / 2.0**18 / (1 if wrong else len(given))
+            result = SimpleNamespace(parameters=[mean])
+            context.strategy.aggregate_fit(1, [(None, result)], [])
+
+    def legacy_context(*_: Any, **given: Any) -> Any:
+        state = SimpleNamespace(config_records={}, array_records={})
+        return SimpleNamespace(state=state, **given)
+
+    return {
+        "flwr__app": {
+            "ConfigRecord": dict,
+            "Context": SimpleNamespace,
+            "Error": lambda code, reason: reason,
+            "Message": Message,
+            "RecordDict": dict,
+        },
+        "flwr__client__mod": {"secaggplus_mod": mod},
+        "flwr__common": {
+            "Code": SimpleNamespace(OK=0),
+            "FitIns": lambda parameters, config: parameters,
+            "FitRes": lambda status, parameters, weight, metrics: parameters,
+            "Status": lambda code, text: code,
+            "bytes_to_ndarray": np.asarray,
+            "ndarrays_to_parameters": list,
+            "parameters_to_ndarrays": list,
+        },
+        "flwr__common__secure_aggregation__secaggplus_constants": {
+            "RECORD_KEY_CONFIGS": "configs",
+            "Key": SimpleNamespace(STAGE="stage", MASKED_PARAMETERS="masked"),
+            "Stage": SimpleNamespace(COLLECT_MASKED_VECTORS="collect"),
+        },
+        "flwr__compat__common__recorddict_compat": {
+            "fitres_to_recorddict": lambda result, keep: result,
+            "parameters_to_arrayrecord": lambda parameters, keep_input: parameters,
+        },
+        "flwr__server": {"LegacyContext": legacy_context},
+        "flwr__server__workflow": {"SecAggPlusWorkflow": Workflow},
+        "flwr__server__workflow__constant": {
+            "MAIN_CONFIGS_RECORD": "configs",
+            "MAIN_PARAMS_RECORD": "parameters",
+            "Key": SimpleNamespace(CURRENT_ROUND="round"),
+        },
+        "flwr__supercore__task_identity": {"TaskIdentity": SimpleNamespace()},
+    }
 
 
 class _PaillierKey:

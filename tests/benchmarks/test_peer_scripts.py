@@ -25,6 +25,7 @@ from benchmarks.peers import (
     one_round,
     reals,
     values,
+    vectors,
 )
 from benchmarks.ratios import ROWS
 from mpc.core.rng import SYSTEM_RNG
@@ -46,6 +47,7 @@ SHARED = (
     "one_round",
     "reals",
     "values",
+    "vectors",
 )
 """Modules beside the scripts that need no peer."""
 
@@ -56,6 +58,7 @@ RUNS: dict[str, tuple[tuple[str, ...], Fake]] = {
     "flower_agree.py": (("3",), fake_peers.flower),
     "flower_mask.py": (("1000", "3"), fake_peers.flower),
     "flower_quantize.py": (("10000",), fake_peers.flower),
+    "flower_round.py": (("6", "10000", "2", "4"), fake_peers.flower),
     "flower_shamir_combine.py": (("7", "5"), fake_peers.flower),
     "flower_shamir_share.py": (("7", "5"), fake_peers.flower),
     "mpyc_share.py": (("1000", "3"), fake_peers.mpyc),
@@ -300,6 +303,27 @@ def test_the_check_of_quantisation_sees_bias_and_missing_clips() -> None:
     assert not reals.rounds_without_bias(rounded(50))
     assert not reals.rounds_without_bias(units)
     assert not reals.rounds_without_bias([unit + 1 for unit in rounded(25)])
+
+
+def test_the_check_of_a_mean_sees_a_unit_too_much_and_another_set_of_clients() -> None:
+    x = vectors.vectors(5, 1000)
+    unit = 2.0**-vectors.FRAC_BITS
+    mean = x[1:].mean(axis=0)
+    assert vectors.is_mean(mean + 0.9 * unit, x[1:])
+    assert vectors.is_mean((mean - 0.9 * unit).tolist(), x[1:])
+    for wrong in (mean + 1.1 * unit, x.mean(axis=0), mean[1:], mean * 4, mean[np.newaxis]):
+        assert not vectors.is_mean(wrong, x[1:])
+
+
+def test_the_check_of_masks_sees_a_bare_vector_and_a_narrow_mask() -> None:
+    bare = [np.rint(row * 2.0**18).astype(np.int64) % 2**32 for row in vectors.vectors(2, 10_000)]
+    masks = [SYSTEM_RNG.uniform(2**32, 10_000) for _ in bare]
+    masked = [(x.astype(np.uint64) + m) % 2**32 for x, m in zip(bare, masks, strict=True)]
+    assert vectors.are_masked(masked)
+    assert not vectors.are_masked([masked[0], bare[1]])
+    assert not vectors.are_masked([bare[0], masked[1]])
+    assert not vectors.are_masked([m % 2**31 for m in masked])
+    assert not vectors.are_masked([m | 1 << 31 for m in masked])
 
 
 def test_the_check_of_products_takes_a_unit_for_each_party_and_sees_a_wrap() -> None:

@@ -5,6 +5,7 @@ No peer is built or called here.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 import mpc.oprf
 import mpc.paillier.products
 import mpc.shared_products
+import secagg.full.client
+import secagg.full.masking
 import secagg.quantize
 from benchmarks.environments import NO_DEPS
 from benchmarks.harness import SCRIPTS, Peer, Row
@@ -29,6 +32,7 @@ from benchmarks.rows import mpc_shamir as mpc_shamir_rows
 from benchmarks.rows import oprf as oprf_rows
 from benchmarks.rows import paillier as paillier_rows
 from benchmarks.rows import secagg as secagg_rows
+from benchmarks.rows import secagg_full as secagg_full_rows
 from ldp.discrete_gaussian import DiscreteGaussian
 from ldp.discrete_laplace import DiscreteLaplace
 from ldp.local_hashing import LocalHashing
@@ -46,6 +50,9 @@ from mpc.paillier.packing import PackingPlan
 from mpc.programs import Program
 from mpc.secure_sum import batch_sum
 from mpc.supply import Item, LocalDealer, Shares
+from secagg.full.masking import UnmaskTask
+from secagg.masks import add_pads, sign
+from secagg.vectors import VectorCodec
 
 README = Path(__file__).resolve().parents[2] / "benchmarks" / "README.md"
 PEERS = tuple((row, peer) for row in ROWS for peer in row.peers)
@@ -125,6 +132,26 @@ def _tenth_too_rare(rng: Rng, threshold: int, shape: int = 1) -> Any:
     return _bernoulli(rng, threshold * 9 // 10, shape)
 
 
+def _one_client_lost(x: Any, *arguments: Any) -> Any:
+    """A round in which the last client's vector is zero."""
+    return _run(np.concatenate([x[:-1], 0 * x[-1:]]), *arguments)
+
+
+def _same_masks(out: RingArray, streams: Any, ring: Ring) -> None:
+    """Masks that cancel, and are the same ones in each round."""
+    add_pads(out, [(factor, Prg(bytes(32))) for factor, _ in streams], ring)
+
+
+def _no_self_mask(client: int, _: bytes, pair_keys: Any, prg: Any = Prg) -> Any:
+    return [(sign(client, peer), prg(key, 0)) for peer, key in pair_keys]
+
+
+def _only_dropped(task: UnmaskTask) -> Any:
+    return _streams(replace(task, seeds=()))
+
+
+_streams = UnmaskTask.streams
+_run = secagg_full_rows._run
 _uniform = Rng.uniform
 _unary = UnaryEncoding.perturb
 _hash_estimate = LocalHashing.estimate
@@ -258,6 +285,8 @@ FAULTS: dict[str, Patch] = {
         ),
     ),
     "secagg.agree.vs_flower": (KeyPair, "agree", _own_key),
+    "secagg.round_n20_d1e5.vs_flower": (VectorCodec, "means", VectorCodec.sums),
+    "secagg.round_n100_d1e5.over_limit": (secagg_full_rows, "_run", _one_client_lost),
     "ldp.rr.vs_multi_freq_ldpy": COINS,
     "ldp.rr.vs_pure_ldp": COINS,
     "ldp.rr.vs_opendp": COINS,
@@ -299,6 +328,8 @@ MORE_FAULTS: dict[str, Patch] = {
     "mpc.shamir_share_500_334.vs_flower": (mpc_shamir_rows, "share", _one_polynomial),
     "secagg.mask_1e5_u32.of_keystream": (secagg_rows, "Prg", _KeylessPrg),
     "secagg.mask_1e5_u32.vs_flower": (secagg_rows, "Prg", _KeylessPrg),
+    "secagg.round_n20_d1e5.vs_flower": (secagg.full.masking, "add_pads", lambda *_: None),
+    "secagg.round_n100_d1e5.over_limit": (secagg.full.masking, "add_pads", _same_masks),
     "ldp.krr_100.vs_best_peer": (Rng, "uniform", _one_short),
     "ldp.oue_100.vs_best_peer": (UnaryEncoding, "perturb", _last_bit_clear),
     "ldp.olh_client_100.vs_best_peer": (Rng, "uniform", _one_seed),
@@ -330,6 +361,10 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpc_products_rows, "ELEMENTS", 1000)
     monkeypatch.setattr(secagg_rows, "DIM", 10_000)
     monkeypatch.setattr(secagg_rows, "NEIGHBOURS", 4)
+    monkeypatch.setattr(secagg_full_rows, "DIM", 2_000)
+    monkeypatch.setattr(secagg_full_rows, "MANY", 12)
+    monkeypatch.setattr(secagg_full_rows, "MANY_DROPPED", 2)
+    monkeypatch.setattr(secagg_full_rows, "MANY_THRESHOLD", 7)
     monkeypatch.setattr(ldp_rows, "REPORTS", 100_000)
     monkeypatch.setattr(paillier_rows, "COUNT", 4)
     monkeypatch.setattr(paillier_rows, "SUMS", 4)
@@ -403,3 +438,44 @@ def test_a_check_sees_a_result_that_adds_up_and_hides_too_little(
     (row,) = (row for row in ROWS if row.name == name)
     monkeypatch.setattr(*MORE_FAULTS[name])
     assert not row.make().check()
+
+
+def test_a_round_whose_masks_all_cancel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Ring(32).random((6, 2_000), SYSTEM_RNG) >> np.uint32(10)
+    assert secagg_full_rows._hides(x, 4, 1)
+    monkeypatch.setattr(secagg.full.client, "client_streams", _no_self_mask)
+    monkeypatch.setattr(UnmaskTask, "streams", _only_dropped)
+    assert np.array_equal(_run(x, 4, 1, None).total, Ring(32).sum(x[1:], axis=0))
+    assert not secagg_full_rows._hides(x, 4, 1)
+
+
+def test_the_limit_of_a_round_counts_what_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, dropped, dim = 7, 2, 500
+    x = Ring(32).random((clients, dim), SYSTEM_RNG)
+    done = {"exchanges": 0, "bytes": 0, "additions": 0}
+    exchange, add = KeyPair.exchange, Ring.add
+
+    def exchanged(keys: KeyPair, peer: bytes) -> bytes:
+        done["exchanges"] += 1
+        return exchange(keys, peer)
+
+    def padded(out: RingArray, streams: Any, ring: Ring) -> None:
+        done["bytes"] += len(streams) * out.nbytes
+        done["additions"] += len(streams)
+        add_pads(out, streams, ring)
+
+    def added(ring: Ring, *arguments: Any, **options: Any) -> RingArray:
+        done["additions"] += 1
+        return add(ring, *arguments, **options)
+
+    monkeypatch.setattr(KeyPair, "exchange", exchanged)
+    monkeypatch.setattr(secagg.full.masking, "add_pads", padded)
+    monkeypatch.setattr(Ring, "add", added)
+    _run(x, 4, dropped, None)
+    work = secagg_full_rows.Work.of_round(clients, dropped, dim)
+    # The round adds up what is taken off in a vector of its own, and adds that to the sum.
+    assert done == {
+        "exchanges": work.exchanges,
+        "bytes": work.keystream_bytes,
+        "additions": work.additions + 1,
+    }

@@ -5,12 +5,13 @@ protocol. Clients may refuse; it goes on with the others.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from mpc.core.errors import ToolkitError, WireError
-from mpc.core.keys import PUBLIC_BYTES, KeyPair, SealingKey, open_sealed
+from mpc.core.keys import KeyPair, SealingKey, open_sealed
 from mpc.core.prg import Prg
 from mpc.core.ring import RingArray
 from mpc.shamir import Elements, secret_of
@@ -130,7 +131,7 @@ class Hostile:
             packed = bits(self.params, *members)
             delivered = self._to(u, Delivered, members=packed, sealed=sealed)
             self.mask_peers[u] = peers
-            answer = self._ask(u, lambda m, u=u: self.clients[u].mask(m, self.x[u]), delivered)
+            answer = self._ask(u, partial(self.clients[u].mask, x=self.x[u]), delivered)
             if answer is None:
                 continue
             self.masked[u] = self.params.ring.from_bytes(answer.payload, (self.params.dim,))
@@ -147,7 +148,9 @@ class Hostile:
             if answer is not None:
                 self.signatures[u, members] = answer.signature
 
-    def unmask(self, told: Told, signers: Callable[[Ids], Mapping[int, bytes]] | None = None) -> None:
+    def unmask(
+        self, told: Told, signers: Callable[[Ids], Mapping[int, bytes]] | None = None
+    ) -> None:
         """Requests to unmask the ids told, with the signatures that ``signers`` finds for them."""
         for u, members in told.items():
             signed = (signers or self.signers)(members) if self.params.malicious else {}
@@ -226,7 +229,10 @@ class Hostile:
     def pair(self, u: int, v: int) -> bytes:
         """The key of the mask of ``u`` for ``v``, made with either's private key."""
         publics = self.advertised[u].mask, self.rosters[u][v].mask
-        for own, mine, other, peer in ((u, publics[0], v, publics[1]), (v, publics[1], u, publics[0])):
+        for own, mine, other, peer in (
+            (u, publics[0], v, publics[1]),
+            (v, publics[1], u, publics[0]),
+        ):
             if mine in self.privates:
                 return pair_key(self.privates[mine], peer, self.params.digest, own, other)
         raise ClosedError(f"the common mask of clients {u} and {v}")
@@ -262,7 +268,9 @@ class Hostile:
     def _sealed(self, sender: int, receiver: int) -> bytes:
         if sender in self.own_channels:
             out, _ = self._channel(self.own_channels[sender], sender, receiver)
-            return SealingKey(out).seal(pack_rows(np.zeros((1, SECRETS * WORDS), np.uint32)).tobytes())
+            return SealingKey(out).seal(
+                pack_rows(np.zeros((1, SECRETS * WORDS), np.uint32)).tobytes()
+            )
         return self.piece(sender, receiver)
 
     def piece(self, sender: int, receiver: int) -> bytes:

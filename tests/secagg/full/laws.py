@@ -251,8 +251,7 @@ class World:
         held[:, CLIENTS.index(owner)] = dealt
         late, corrupt = self.scenario.late[number], self.scenario.corrupt
         for _, row in self.rounds[number].view(held, late, corrupt):
-            if row.any():  # the shares of the others' secrets are 0 here, and in no focus
-                code = code * np.uint64(FIELD.prime) + row
+            code = code * np.uint64(FIELD.prime) + row
         assert int(code.max()) < _SHARES
         return code
 

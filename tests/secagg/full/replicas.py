@@ -17,6 +17,7 @@ from mpc.core.prg import Prg
 from secagg.full.client import Client
 from secagg.full.history import History
 from secagg.full.identity import MemoryIdentities
+from secagg.full.messages import Step
 from secagg.full.params import RoundParams
 from secagg.full.server import Server
 from secagg.watermark import MemoryWatermark
@@ -90,7 +91,8 @@ def state_of_client(client: Client) -> object:
 
 def state_of_server(server: Server) -> object:
     """All that a server knows: what ``save`` writes down, and what it keeps beside that."""
-    beside = (server._publics, server._altered, server._left, server._ended_in)
+    over = (server._left, server._ended_in) if server.step >= Step.DONE else ()
+    beside = (server._publics, server._altered, over)
     return _plain({**vars(server._state), "beside": beside})
 
 

@@ -24,25 +24,11 @@ from secagg.full.params import RoundParams, Variant
 from secagg.full.run import run_round
 from secagg.full.server import Server
 from tests.secagg.full.replicas import copy_of_client, new_client, new_server, restored
+from tests.secagg.full.turns import Turn, turns
 from tests.secagg.full.world import CLIENTS, VARIANTS, Circle, inputs, params, total
 
 SIX = (*CLIENTS, 41)
 Ids = tuple[int, ...]
-
-RECEIVE: dict[Step, Callable[[Server, Any], None]] = {
-    Step.ADVERTISE_KEYS: Server.receive_keys,
-    Step.SHARE_KEYS: Server.receive_shares,
-    Step.MASKED_INPUT: Server.receive_masked,
-    Step.CONSISTENCY_CHECK: Server.receive_signature,
-    Step.UNMASKING: Server.receive_unmask,
-}
-CLOSE: dict[Step, Callable[[Server], Any]] = {
-    Step.ADVERTISE_KEYS: Server.close_keys,
-    Step.SHARE_KEYS: Server.close_shares,
-    Step.MASKED_INPUT: Server.close_masked,
-    Step.CONSISTENCY_CHECK: Server.close_signatures,
-    Step.UNMASKING: Server.close_unmask,
-}
 
 
 @dataclass(frozen=True)
@@ -66,48 +52,43 @@ class Tree:
 
     def __init__(self, agreed: RoundParams) -> None:
         self.agreed, self.x = agreed, inputs(agreed)
-        self.steps = [s for s in RECEIVE if agreed.malicious or s is not Step.CONSISTENCY_CHECK]
+        self.turns = turns(agreed)
 
     def leaves(self) -> Iterator[Leaf]:
         clients = {u: new_client(self.agreed, u) for u in self.agreed.clients}
         return self._below(new_server(self.agreed).save(), clients, (), ())
 
     def _below(
-        self, saved: bytes, clients: dict[int, Client], answered: tuple[Ids, ...], kept: tuple[Ids, ...]
+        self,
+        saved: bytes,
+        clients: dict[int, Client],
+        answered: tuple[Ids, ...],
+        kept: tuple[Ids, ...],
     ) -> Iterator[Leaf]:
-        step, server = self.steps[len(answered)], restored(self.agreed, saved)
+        turn, server = self.turns[len(answered)], restored(self.agreed, saved)
         copies = {u: copy_of_client(client) for u, client in clients.items()}
-        messages = {u: self._answer(step, client, server) for u, client in copies.items()}
+        messages = {u: self._answer(turn, client, server) for u, client in copies.items()}
         for some in subsets(tuple(messages)):
             branch, path = restored(self.agreed, saved), (*answered, some)
             for u in some:
-                RECEIVE[step](branch, messages[u])
+                turn.receive(branch, messages[u])
             try:
-                outcome = CLOSE[step](branch)
+                outcome = turn.close(branch)
             except AbortError as error:
                 yield self._refused(branch, path, kept, error.message)
                 continue
-            if step is Step.UNMASKING:
+            if turn.step is Step.UNMASKING:
                 notice = branch.notice(self.agreed.clients[0])
                 assert isinstance(notice, RoundDone)
                 yield Leaf(path, kept, outcome, self._ids(notice.members), Step.DONE)
                 continue
-            members = branch.members(step)
+            members = branch.members(turn.step)
             going = {u: copies[u] for u in members}
             yield from self._below(branch.save(), going, path, (*kept, members))
 
-    def _answer(self, step: Step, client: Client, server: Server) -> RoundMessage:
-        u = client.client
-        if step is Step.ADVERTISE_KEYS:
-            message: RoundMessage = client.advertise()
-        elif step is Step.SHARE_KEYS:
-            message = client.share_keys(server.roster(u))
-        elif step is Step.MASKED_INPUT:
-            message = client.mask(server.delivery(u), self.x[u])
-        elif step is Step.CONSISTENCY_CHECK:
-            message = client.sign_survivors(server.survivors_request(u))
-        else:
-            message = client.unmask(server.unmask_request(u))
+    def _answer(self, turn: Turn, client: Client, server: Server) -> RoundMessage:
+        question = None if turn.ask is None else turn.ask(server, client.client)
+        message = turn.answer(client, question, self.x[client.client])
         return self.agreed.decode(type(message), message.to_bytes())
 
     def _refused(
@@ -116,7 +97,7 @@ class Tree:
         """The server has no part of any sum any more, and gives none."""
         state = server._state
         assert not state.total.any()
-        assert not (state.keys or state.shares or state.signatures or state.opened)
+        assert not any((state.keys, state.shares, state.signatures, state.opened))
         for later in (server.close_unmask, server.save):
             with pytest.raises(StateError):
                 later()
@@ -132,7 +113,7 @@ class Tree:
 
         Whoever answered last, or was left out by the server, leaves at any later time or never.
         """
-        patterns, steps = 1, len(self.steps)
+        patterns, steps = 1, len(self.turns)
         for at, answered in enumerate(leaf.answered):
             on = leaf.kept[at] if at < len(leaf.kept) else ()
             patterns *= (steps - at) ** len(set(answered) - set(on))
@@ -161,10 +142,10 @@ def check_refusal(leaf: Leaf, step: Step, expected: Ids) -> None:
 def check_complete(tree: Tree, leaf: Leaf) -> None:
     """In the complete graph numbers alone decide."""
     t, present = tree.agreed.threshold, tree.agreed.clients
-    for step, answered in zip(tree.steps, leaf.answered, strict=False):
-        needed = max(3, t) if step <= Step.MASKED_INPUT else t
+    for turn, answered in zip(tree.turns, leaf.answered, strict=False):
+        needed = max(3, t) if turn.step <= Step.MASKED_INPUT else t
         if len(answered) < needed:
-            check_refusal(leaf, step, present)
+            check_refusal(leaf, turn.step, present)
             assert f"{len(answered)} of {needed} needed" in leaf.error
             return
         present = answered
@@ -182,7 +163,8 @@ def check_sparse(tree: Tree, leaf: Leaf) -> None:
         return kept if kept == of else core(kept)
 
     present, shared = set(agreed.clients), set[int]()
-    for step, answered in zip(tree.steps, map(set, leaf.answered), strict=False):
+    for turn, answered in zip(tree.turns, map(set, leaf.answered), strict=False):
+        step = turn.step
         if step <= Step.SHARE_KEYS:
             shared = core(answered)
             fails, going = len(shared) < 3, shared
@@ -205,7 +187,7 @@ def check_all(agreed: RoundParams, check: Callable[[Tree, Leaf], None] = check_c
         check(tree, leaf)
         patterns += tree.stands_for(leaf)
         sums += leaf.total is not None
-    assert patterns == (len(tree.steps) + 1) ** len(agreed.clients)
+    assert patterns == (len(tree.turns) + 1) ** len(agreed.clients)
     return sums
 
 
