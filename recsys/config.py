@@ -10,6 +10,7 @@ from ldp.randomized_response import RandomizedResponse
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from recsys.data.prepare import PrepareConfig
+from recsys.drop_outs import SECAGG, check_drop_rate
 from recsys.network import BY_DISTANCE, WEIGHTS
 
 MODELS = ("mf", "dmf", "fm", "prirec-", "prirec")
@@ -75,6 +76,10 @@ class TrainConfig:
         larger batches), 0 for that of the busiest user (no batch is larger).
     cohort, min_cohort: members of an aggregation
         cohort, and the fewest that are accepted.
+    secagg: what adds up the gradients of a cohort: one-time ``pads``, whose keys are agreed once
+        and which tolerate no drop-outs, or the ``full`` protocol, with new keys in each round.
+    drop_rate: of ``full``, the share of a cohort, other members in each round, that drops out
+        after sharing keys; in [0, 1).
     epsilon: of one user-POI pair over all dynamic features together.  dynamic: one visitor count,
         the average number of visits, or the paper's three counts, which share epsilon.
     visit_cap: the most visits to one POI that a user reports for the average, at least 1, public.
@@ -110,6 +115,8 @@ class TrainConfig:
     rounds: int | None = None
     cohort: int = 128
     min_cohort: int = 16
+    secagg: str = "pads"
+    drop_rate: float = 0.0
     epsilon: float = 1.0
     dynamic: str = "visitors"
     visit_cap: int = 2
@@ -138,6 +145,7 @@ class TrainConfig:
             ("weights", WEIGHTS),
             ("mix", MIXES),
             ("security", SECURITY),
+            ("secagg", SECAGG),
             ("dynamic", DYNAMIC),
         ):
             _one_of(name, getattr(self, name), allowed)
@@ -175,6 +183,7 @@ class TrainConfig:
         for name in ("penalty_w", "penalty_v"):
             _number(name, getattr(self, name))
         _number("own_weight", self.own_weight, high=1)
+        check_drop_rate(self.secagg, self.drop_rate)
         RandomizedResponse.from_epsilon(self.epsilon)  # which knows its domain
 
     def _check_together(self) -> None:

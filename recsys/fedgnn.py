@@ -3,7 +3,8 @@
 Source: Wu, Wu, Cao, Huang, Xie, "FedGNN: Federated graph neural network for privacy-preserving
     recommendation" (arXiv:2102.04925), Algorithm 1.
 Model: semi-honest. With ``aggregate = "secure"`` at most c - 2 of the c members of a cohort collude
-    with the recommender; with ``clear`` he sees every upload. Nobody drops out.
+    with the recommender, and nobody drops out; with ``secagg = "full"`` two thirds of them at most,
+    less one, and the others may drop out (``recsys.rounds``). With ``clear`` he sees every upload.
 Leaks: to the recommender the sum of each cohort's gradients in every round, or each upload (see
     ``recsys.ratings.aggregate``); to everybody the items' embeddings, the shared weights and the
     mean rating after every round. Neighbours: ``recsys.ratings.expansion``. A user's ratings, own
@@ -138,7 +139,7 @@ class FedGNNLearner:
             with self.clock.step("aggregation"):
                 summed = self.aggregation.sum(int(cohort), number, upload)  # lines 6-14
             with self.clock.step("server"):
-                self._server_step(summed, members.size, number, number * len(order) + place + 1)
+                self._server_step(summed, number, number * len(order) + place + 1)
         return total / len(self.devices.ratings)
 
     def _local_step(
@@ -160,7 +161,7 @@ class FedGNNLearner:
             given[there] -= (rates[inputs.met.owners] * found.neighbours).numpy()
             arrays["neighbours"][members] = given
 
-    def _server_step(self, summed: RoundSum, clients: int, number: int, step: int) -> None:
+    def _server_step(self, summed: RoundSum, number: int, step: int) -> None:
         """Lines 19 and 20: the mean gradient, with the penalty, by Adam or by a plain step."""
         config, own = self.config, self._own
         users = self.devices.active.size
@@ -173,7 +174,7 @@ class FedGNNLearner:
             ("weights", summed.weights, self._weight_penalties),
         ):
             values = self.state[name]
-            gradient = total / clients + decay / users * values
+            gradient = total / summed.clients + decay / users * values
             if config.optimizer == "sgd":
                 values -= rate * config.decay**number * gradient
             else:

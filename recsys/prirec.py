@@ -3,7 +3,8 @@
 Source: Chen, Zhou, Wu, Lin, Liu, Chen, "Practical Privacy Preserving POI Recommendation" (2020),
     Algorithms 1-3, Eq. 1-9.
 Model: semi-honest. Of the n neighbours of a user at most n - 2 collude; of a cohort of c members
-    at most c - 2 collude with the recommender. No party drops out. With
+    at most c - 2 collude with the recommender, and nobody drops out; with ``secagg = "full"`` two
+    thirds of them at most, less one, and the others may drop out (``recsys.rounds``). With
     ``security = "malicious"`` neighbours and receiver may alter what they send in Algorithm 1: the
     run then ends with AbortError (``mpc.secure_sum_malicious``); aggregation stays semi-honest.
 Leaks: docs/threat-model.md lists it by party. In short: a user learns one weighted sum of her
@@ -29,12 +30,14 @@ from recsys.batches import UserBatches, draw_cohorts
 from recsys.config import TrainConfig
 from recsys.data.geo import nearest, random_neighbours, spherical_mean
 from recsys.data.prepare import Prepared
+from recsys.drop_outs import DropOuts
 from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.features import Features
 from recsys.models import fm
 from recsys.network import UserNetwork, weigh
 from recsys.pads import CohortPads
 from recsys.recommender import Recommender
+from recsys.rounds import CohortRounds, check_drop_outs
 from recsys.run import Run
 from recsys.scoring import MachineScorer, Scorer
 from recsys.simulation import SimulationRng
@@ -143,37 +146,40 @@ class PriRecLearner:
     def _open_sums(self, run: Run) -> Sums:
         """Choose how ring sums are formed; in protocol mode also agree all pair keys, once."""
         config = self.config
+        drop_outs = DropOuts(self.cohorts, config.drop_rate, self._sim)
         if config.mode == "float":
-            return FloatSums()
+            return FloatSums(drop_outs)
         ring = Ring(config.ring_bits)
         fixed = FixedPoint(ring, config.frac_bits)
         quantizers = [
             Quantizer(config.clip, config.frac_bits, ring, members.size) for members in self.cohorts
         ]
         if config.mode == "simulate":
-            return SimulatedSums(fixed, quantizers)
-        pads = None
+            return SimulatedSums(fixed, quantizers, drop_outs)
         with self.clock.step("key agreement"):
-            if self.features.dim:
-                pads = CohortPads(
-                    self.cohorts,
-                    self.features.dim * config.factors,
-                    ring,
-                    min_cohort=config.min_cohort,
-                    watermark=run.watermark(),
-                    network=self.traffic,
-                )
             sums = ProtocolSums(
                 fixed,
                 quantizers,
-                pads,
+                self._open_cohorts(ring, run) if self.features.dim else None,
                 self.traffic,
+                drop_outs=drop_outs,
                 relay=config.relay,
                 security=config.security,
             )
             graph = self.network
             sums.agree(Mix(self._everyone, graph.neighbours, graph.weights))
         return sums
+
+    def _open_cohorts(self, ring: Ring, run: Run) -> CohortPads | CohortRounds:
+        """What adds up the gradients of V; pads agree all their keys here."""
+        config, size = self.config, self.features.dim * self.config.factors
+        least, network = config.min_cohort, self.traffic
+        if config.secagg == "full":
+            return CohortRounds(self.cohorts, size, ring, min_cohort=least, network=network)
+        marks = run.watermark()
+        return CohortPads(
+            self.cohorts, size, ring, min_cohort=least, watermark=marks, network=network
+        )
 
 
 class PriRec(Recommender):
@@ -250,6 +256,8 @@ def check_privacy(
             remedy="train with more users or a larger --cohort, or lower --min-cohort (never below "
             "3)",
         )
+    if config.mode != "float" and config.secagg == "full":
+        check_drop_outs([members.size for members in cohorts], config.drop_rate, config.min_cohort)
 
 
 def initial_factors(features: Features, config: TrainConfig, sim: SimulationRng) -> fm.Floats:

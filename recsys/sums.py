@@ -12,6 +12,7 @@ Leaks: see docs/threat-model.md. A receiver learns one weighted sum of her neigh
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,10 @@ from mpc.core.ring import RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
 from mpc.fixed import FixedPoint
 from mpc.secure_sum import DirectChannel, Groups, PairKeys, SealedRelay, batch_sum
+from recsys.drop_outs import DropOuts
 from recsys.errors import DivergenceError
 from recsys.pads import CohortPads
+from recsys.rounds import NOBODY, CohortRounds
 from secagg.quantize import Quantizer
 
 Floats = NDArray[np.float64]
@@ -45,10 +48,19 @@ class Mix:
 
 
 class Sums(ABC):
-    """What the training loop asks of the other parties."""
+    """What the training loop asks of the other parties.
+
+    drop_outs: who is missing in which sum of gradients; nobody by default.
+    """
 
     clipped: int = 0
     """Gradient entries that the clip bound changed, over the whole run."""
+
+    def __init__(self, drop_outs: DropOuts | None = None) -> None:
+        self._drop_outs = drop_outs
+
+    def _gone(self, cohort: int, round_: int) -> NDArray[np.intp]:
+        return NOBODY if self._drop_outs is None else self._drop_outs.gone(cohort, round_)
 
     def begin_round(self, round_: int, end: int) -> None:  # noqa: B027 - most have nothing to do
         """Prepare aggregation round ``round_``; ``end`` is the first that is never needed."""
@@ -59,7 +71,7 @@ class Sums(ABC):
 
     @abstractmethod
     def aggregate(self, cohort: int, round_: int, gradients: Floats, coins: Rng) -> Floats:
-        """Sum of the members' gradient vectors (members, d) -> (d,)."""
+        """Sum of the members' gradient vectors (members, d) -> (d,), without who drops out."""
 
 
 class FloatSums(Sums):
@@ -72,14 +84,20 @@ class FloatSums(Sums):
 
     def aggregate(self, cohort: int, round_: int, gradients: Floats, coins: Rng) -> Floats:
         """See ``Sums.aggregate``."""
-        total: Floats = gradients.sum(axis=0)
+        total: Floats = _staying(gradients, self._gone(cohort, round_)).sum(axis=0)
         return total
 
 
 class RingSums(Sums):
     """Encoding and decoding around a ring sum; subclasses say how that sum is formed."""
 
-    def __init__(self, fixed: FixedPoint, quantizers: Sequence[Quantizer]) -> None:
+    def __init__(
+        self,
+        fixed: FixedPoint,
+        quantizers: Sequence[Quantizer],
+        drop_outs: DropOuts | None = None,
+    ) -> None:
+        super().__init__(drop_outs)
         self._fixed = fixed
         self._quantizers = quantizers
 
@@ -111,15 +129,18 @@ class RingSums(Sums):
         quantizer = self._quantizers[cohort]
         encoded, clipped = quantizer.encode(gradients, rng=coins)
         self.clipped += int(clipped.sum())
-        return quantizer.decode(self._cohort_sum(cohort, round_, encoded))
+        gone = self._gone(cohort, round_)
+        return quantizer.decode(self._cohort_sum(cohort, round_, encoded, gone))
 
     @abstractmethod
     def _neighbour_sum(self, encoded: RingArray, mix: Mix, part: slice) -> RingArray:
         """(N, B, D + 1) -> (B, D + 1)."""
 
     @abstractmethod
-    def _cohort_sum(self, cohort: int, round_: int, encoded: RingArray) -> RingArray:
-        """(members, d) -> (d,)."""
+    def _cohort_sum(
+        self, cohort: int, round_: int, encoded: RingArray, gone: NDArray[np.intp]
+    ) -> RingArray:
+        """(members, d) -> (d,), without the rows of those who are gone."""
 
 
 class SimulatedSums(RingSums):
@@ -128,14 +149,17 @@ class SimulatedSums(RingSums):
     def _neighbour_sum(self, encoded: RingArray, mix: Mix, part: slice) -> RingArray:
         return self._fixed.ring.sum(encoded, axis=0)
 
-    def _cohort_sum(self, cohort: int, round_: int, encoded: RingArray) -> RingArray:
-        return self._quantizers[cohort].ring.sum(encoded, axis=0)
+    def _cohort_sum(
+        self, cohort: int, round_: int, encoded: RingArray, gone: NDArray[np.intp]
+    ) -> RingArray:
+        return self._quantizers[cohort].ring.sum(_staying(encoded, gone), axis=0)
 
 
 class ProtocolSums(RingSums):
-    """Algorithm 1 for the linear models, one-time pads for the gradients: everybody's real work.
+    """Algorithm 1 for the linear models, ``secagg`` for the gradients: everybody's real work.
 
-    pads: None where there is no interaction model to aggregate.
+    cohorts: by one-time pads, from which nobody may drop out, or by the full protocol; None where
+    there is no interaction model to aggregate.
     relay: shares and partial sums travel through the recommender, sealed end to end, because
     phones cannot reach each other; otherwise they go straight to their addressee.
     security: of Algorithm 1, as ``mpc.secure_sum.batch_sum`` takes it.
@@ -145,14 +169,15 @@ class ProtocolSums(RingSums):
         self,
         fixed: FixedPoint,
         quantizers: Sequence[Quantizer],
-        pads: CohortPads | None,
+        cohorts: CohortPads | CohortRounds | None,
         network: LocalNetwork,
         *,
+        drop_outs: DropOuts | None = None,
         relay: bool = False,
         security: str = "semi-honest",
     ) -> None:
-        super().__init__(fixed, quantizers)
-        self._pads = pads
+        super().__init__(fixed, quantizers, drop_outs)
+        self._cohorts = cohorts
         self._session = SYSTEM_RNG.bytes(16)
         self._mixes = 0
         self._network = network
@@ -168,8 +193,8 @@ class ProtocolSums(RingSums):
 
     def begin_round(self, round_: int, end: int) -> None:
         """See ``Sums.begin_round``: pads are expanded in bulk."""
-        if self._pads is not None:
-            self._pads.begin(round_, end)
+        if isinstance(self._cohorts, CohortPads):
+            self._cohorts.begin(round_, end)
 
     def mix(self, models: Floats, mix: Mix) -> Floats:
         """See ``Sums.mix``; every mix is a round of its own in the sealed messages.
@@ -194,7 +219,17 @@ class ProtocolSums(RingSums):
     def _groups(self, mix: Mix, part: slice) -> Groups:
         return Groups(self._session, self._mixes, mix.receivers[part], mix.neighbours[part].T)
 
-    def _cohort_sum(self, cohort: int, round_: int, encoded: RingArray) -> RingArray:
-        if self._pads is None:
+    def _cohort_sum(
+        self, cohort: int, round_: int, encoded: RingArray, gone: NDArray[np.intp]
+    ) -> RingArray:
+        if self._cohorts is None:
             raise StateError("there is no interaction model, so there is nothing to aggregate")
-        return self._pads.run_round(cohort, round_, encoded)
+        if isinstance(self._cohorts, CohortRounds):
+            return self._cohorts.run_round(cohort, round_, encoded, gone)
+        if gone.size:
+            raise StateError("one-time pads give no sum if a member drops out")
+        return self._cohorts.run_round(cohort, round_, encoded)
+
+
+def _staying(vectors: NDArray[Any], gone: NDArray[np.intp]) -> NDArray[Any]:
+    return np.delete(vectors, gone, axis=0) if gone.size else vectors

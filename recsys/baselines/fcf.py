@@ -125,7 +125,7 @@ class FCFLearner:
         return self.aggregation.mean(sums.astype(np.float64), counts.astype(np.int64))
 
     def _aggregation(self, parts: RatingParts, run: Run) -> Aggregation:
-        config = replace(self._config, aggregate="clear")
+        config = replace(self._config, aggregate="clear", secagg="pads", drop_rate=0.0)
         keys = None
         if config.laplace is not None:
             keys = pseudo_keys(parts.n_users, self._sim, run, seeded=config.seed is not None)
@@ -136,7 +136,7 @@ class FCFLearner:
 
 
 class FCF(RatingModel):
-    """``FCF(RatingConfig(model="fcf")).fit(ratings)``; ``aggregate`` is not read."""
+    """``FCF(RatingConfig(model="fcf")).fit(ratings)``; ``aggregate``, ``secagg`` are not read."""
 
     models = ("fcf",)
 

@@ -18,6 +18,7 @@ Differs: devices solve for the user as in FCF, where the paper takes a gradient 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ class FedMFLearner(FCFLearner):
         super().__init__(parts, config, sim, run)
 
     def _aggregation(self, parts: RatingParts, run: Run) -> EncryptedAggregation:
-        config, cohorts, key = self._config, self._cohorts, self._key
+        config = replace(self._config, secagg="pads", drop_rate=0.0)
+        cohorts, key = self._cohorts, self._key
         sizes = [members.size for members in cohorts]
         check_cohorts(config, sizes)
         network = None if key is None else self.traffic

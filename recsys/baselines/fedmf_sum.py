@@ -47,7 +47,8 @@ class EncryptedAggregation(Aggregation):
     def _sum(self, cohort: int, round_: int, gradients: Gradients) -> RoundSum:
         grid, clipped = self._encode(gradients, round_)
         rows, weights = self._decode(self._total(grid))
-        return RoundSum(rows, weights, senders=None, clipped=clipped)
+        clients = gradients.members.size
+        return RoundSum(clients, rows, weights, senders=None, clipped=clipped)
 
     @abstractmethod
     def _total(self, grid: GridGradients) -> Integers:

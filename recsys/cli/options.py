@@ -13,6 +13,7 @@ from recsys.cli.settings import NONE, build, variable
 from recsys.config import DYNAMIC, FEATURES, MIXES, MODES, SECURITY
 from recsys.config import NETWORKS as USER_NETWORKS
 from recsys.data.prepare import PrepareConfig
+from recsys.drop_outs import SECAGG
 from recsys.network import WEIGHTS
 from recsys.ratings import config as ratings
 from recsys.tasks import PRESET, RATING, TASKS, VISITS
@@ -132,6 +133,17 @@ _TABLE = (
     ),
     Setting("cohort", int, "Members of an aggregation cohort; of ratings, users of a round."),
     Setting("min_cohort", int, "Fewest members accepted."),
+    Setting(
+        "secagg",
+        str,
+        "What adds up a cohort: one-time pads, or the full protocol, which takes drop-outs.",
+        SECAGG,
+    ),
+    Setting(
+        "drop_rate",
+        float,
+        "Share of a cohort, others in each round, that drops out; of the full protocol.",
+    ),
     Setting("learning_rate", float, "Step; of visits, that of the linear models.", absent=_OWN),
     Setting("test_fraction", float, "Share of the data that is tested on."),
     Setting("clip", _number_or_none, "Bound on a user's gradient entries.", _NUMBER),

@@ -20,15 +20,17 @@ from mpc.core.keys import KEY_BYTES
 from mpc.core.local import LocalNetwork
 from mpc.core.ring import Ring
 from mpc.core.rng import SYSTEM_RNG
+from recsys.drop_outs import DropOuts
 from recsys.errors import PrivacyRefusal
 from recsys.ratings.aggregate_base import Aggregation, AggregationFacts, Plan
 from recsys.ratings.aggregate_clear import ClearSum, UploadedSum
 from recsys.ratings.aggregate_mean import MeanRating
-from recsys.ratings.aggregate_secure import PaddedSum, SimulatedSum
+from recsys.ratings.aggregate_secure import FullSum, PaddedSum, SimulatedSum
 from recsys.ratings.aggregate_vector import Layout
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.encode import Encoding
 from recsys.ratings.pseudo import PseudoItems
+from recsys.rounds import check_drop_outs
 from recsys.run import Run
 from recsys.simulation import SimulationRng
 
@@ -58,8 +60,9 @@ def open_aggregation(
     pseudo: what each user uploads besides her own items; needed where ``config.pseudo`` is not 0.
     keys: ``pseudo.pseudo_keys``, from which noise follows, so that a resumed run repeats it; drawn
     afresh by default.
-    Raises PrivacyRefusal for ``secure`` and a cohort below ``min_cohort``, ParameterError, with
-    the bits that are missing, where a sum could leave the ring.
+    Raises PrivacyRefusal for ``secure`` and a cohort below ``min_cohort``, or one that drop-outs
+    leave too small; ParameterError, with the bits that are missing, where a sum could leave the
+    ring.
     """
     if not cohorts:
         raise ParameterError("there must be at least one cohort")
@@ -82,11 +85,21 @@ def open_aggregation(
         layout=Layout(n_items, width, n_weights),
         encoding=Encoding.of(config, max(sizes) if secure else sum(sizes), ring),
         sim=sim,
-        mean=MeanRating(cohorts, config.min_cohort, run, network if protocol else None),
+        mean=MeanRating(
+            cohorts,
+            config.min_cohort,
+            run,
+            network if protocol else None,
+            full=config.secagg == "full",
+        ),
         keys=keys,
+        drop_outs=DropOuts(cohorts, config.drop_rate, sim) if secure else None,
     )
+    if secure and not protocol:
+        return SimulatedSum(plan)
     if secure:
-        return PaddedSum(plan, run, network) if protocol else SimulatedSum(plan)
+        full = config.secagg == "full"
+        return FullSum(plan, network) if full else PaddedSum(plan, run, network)
     return UploadedSum(plan, pseudo, network) if protocol else ClearSum(plan, pseudo)
 
 
@@ -100,3 +113,5 @@ def check_cohorts(config: RatingConfig, sizes: Sequence[int]) -> None:
             remedy="train with more users or a larger --cohort, or lower --min-cohort (never below "
             "3)",
         )
+    if config.secagg == "full":
+        check_drop_outs(sizes, config.drop_rate, config.min_cohort)

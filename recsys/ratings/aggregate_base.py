@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.clipped_laplace import ClippedLaplace
+from recsys.drop_outs import DropOuts
 from recsys.ratings.aggregate_mean import MeanRating
 from recsys.ratings.aggregate_vector import Layout
 from recsys.ratings.config import RatingConfig
@@ -23,6 +24,7 @@ class AggregationFacts:
     """What left the devices, for ledger and report.
 
     aggregate, mode: as in the configuration.  smallest, largest: of the cohorts.
+    secagg, drop_rate: how sums are protected, and what drops out of them; of ``secure`` alone.
     coordinates: of a vector over the whole catalogue.
     mechanism: the noise on every coordinate that is sent, None without any.
     all_items: whether every client sends all coordinates, so that none tells what she rated, and a
@@ -36,6 +38,8 @@ class AggregationFacts:
     coordinates: int
     mechanism: ClippedLaplace | None
     all_items: bool
+    secagg: str = "pads"
+    drop_rate: float = 0.0
 
     @property
     def epsilon(self) -> float:
@@ -54,6 +58,7 @@ class Plan:
     """What all ways to sum have in common.
 
     cohorts: int32 arrays of rising users, disjoint.  keys: uint8 (users, 32), each user's own.
+    drop_outs: of the cohorts, where sums are secure; None for nobody.
     """
 
     config: RatingConfig
@@ -63,6 +68,7 @@ class Plan:
     sim: SimulationRng
     mean: MeanRating
     keys: NDArray[np.uint8] = field(repr=False)
+    drop_outs: DropOuts | None = None
 
 
 class Aggregation(ABC):
@@ -121,6 +127,8 @@ class Aggregation(ABC):
             coordinates=plan.layout.size,
             mechanism=plan.encoding.mechanism,
             all_items=all_items,
+            secagg=plan.config.secagg,
+            drop_rate=plan.config.drop_rate,
         )
 
     @abstractmethod

@@ -70,9 +70,11 @@ class ClearAggregation(Aggregation):
             more = with_pseudo(part, chosen, frac_bits=plan.config.frac_bits)
             yield self._encode(more, round_)
 
-    def _round_sum(self, total: Integers, senders: NDArray[np.int64], clipped: int) -> RoundSum:
+    def _round_sum(
+        self, clients: int, total: Integers, senders: NDArray[np.int64], clipped: int
+    ) -> RoundSum:
         rows, weights = self._decode(total)
-        return RoundSum(rows, weights, senders=senders, clipped=clipped)
+        return RoundSum(clients, rows, weights, senders=senders, clipped=clipped)
 
 
 class ClearSum(ClearAggregation):
@@ -90,7 +92,7 @@ class ClearSum(ClearAggregation):
             senders += layout.senders(grid)
             clipped += cut
         total += self._noise.vector(cohort, round_, senders, gradients.members.size)
-        return self._round_sum(total, senders, clipped)
+        return self._round_sum(gradients.members.size, total, senders, clipped)
 
 
 class UploadedSum(ClearAggregation):
@@ -111,7 +113,7 @@ class UploadedSum(ClearAggregation):
                 layout.add(total, items, values)
                 senders[items] += 1
             clipped += cut
-        return self._round_sum(total, senders, clipped)
+        return self._round_sum(gradients.members.size, total, senders, clipped)
 
     def _message(self, grid: GridGradients, at: int, round_: int) -> bytes:
         """What client ``at`` of ``grid`` sends: her noise on every value, and her items."""

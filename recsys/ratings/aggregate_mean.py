@@ -1,7 +1,7 @@
 """The mean of all ratings, of which only the two totals of each cohort are learned.
 
 Model: as ``secagg.cohort``: semi-honest; of the n members of a cohort up to n - 2 collude with the
-    recommender, and nobody drops out.
+    recommender, and nobody drops out. With ``full`` as ``recsys.rounds``.
 Leaks: to the recommender the sum and the number of the ratings of each cohort, exactly.
 Error: a user's sum is rounded to a multiple of 2^-24, so the mean is off by at most 2^-25.
 Differs: the paper does not centre ratings, and so needs no mean.
@@ -19,6 +19,7 @@ from mpc.fixed import FixedPoint
 from recsys.errors import PrivacyRefusal
 from recsys.pads import CohortPads
 from recsys.ratings.gradients import Floats
+from recsys.rounds import CohortRounds
 from recsys.run import Run
 
 _RING = Ring(64)
@@ -30,7 +31,8 @@ class MeanRating:
 
     cohorts: disjoint, int32 arrays of rising users.  Each is a group; one with fewer than ``least``
     members joins the next.  network: carries the protocol; None adds up in the plain ring, with
-    the same result and nothing sent.
+    the same result and nothing sent.  full: by the protocol that survives drop-outs, although
+    nobody is missing here; otherwise by one-time pads.
     """
 
     def __init__(
@@ -39,11 +41,14 @@ class MeanRating:
         least: int,
         run: Run,
         network: LocalNetwork | None,
+        *,
+        full: bool = False,
     ) -> None:
         self._groups = _joined(cohorts, least)
         self._least = least
         self._run = run
         self._network = network
+        self._full = full
 
     def of(self, sums: Floats, counts: NDArray[np.int64]) -> float:
         """The mean, from the users' sums (users,) and counts (users,); each call agrees new keys.
@@ -75,16 +80,17 @@ class MeanRating:
     def _summed(self, encoded: list[RingArray]) -> RingArray:
         if self._network is None:
             return _RING.sum(np.concatenate(encoded), axis=0)
-        pads = CohortPads(
-            self._groups,
-            2,
-            _RING,
-            min_cohort=self._least,
-            watermark=self._run.watermark(),
-            network=self._network,
-        )
-        pads.begin(0, 1)
-        totals = [pads.run_round(group, 0, vectors) for group, vectors in enumerate(encoded)]
+        cohorts: CohortPads | CohortRounds
+        least, network = self._least, self._network
+        if self._full:
+            cohorts = CohortRounds(self._groups, 2, _RING, min_cohort=least, network=network)
+        else:
+            marks = self._run.watermark()
+            cohorts = CohortPads(
+                self._groups, 2, _RING, min_cohort=least, watermark=marks, network=network
+            )
+            cohorts.begin(0, 1)
+        totals = [cohorts.run_round(group, 0, vectors) for group, vectors in enumerate(encoded)]
         return _RING.sum(np.stack(totals), axis=0)
 
 

@@ -1,13 +1,15 @@
 """Sums over the whole catalogue: the recommender learns them, and nothing of their addends.
 
-``PaddedSum`` makes every pad of every member through ``secagg``; ``SimulatedSum``
-adds up the same integers in the plain ring, where unrated items are no work.
+``PaddedSum`` makes every pad of every member through ``secagg``, ``FullSum`` runs the protocol that
+survives drop-outs; ``SimulatedSum`` adds up the same integers in the plain ring, where unrated
+items are no work.
 
-Source: Bonawitz et al., CCS 2017, section 4.0.1, for the pads; FedGNN (Wu et al.,
-    arXiv:2102.04925), Eq. 1, for clipping and noise.
-Model: semi-honest; of the n members of a cohort up to n - 2 collude with the recommender, and
-    nobody drops out. With noise, epsilon-LDP as ``ldp.clipped_laplace`` even where all others
-    collude, as each member adds the whole noise to every coordinate by herself.
+Source: Bonawitz et al., CCS 2017: section 4.0.1 for the pads, Figure 4 for the full protocol;
+    FedGNN (Wu et al., arXiv:2102.04925), Eq. 1, for clipping and noise.
+Model: semi-honest. By pads, of the n members of a cohort up to n - 2 collude with the recommender,
+    and nobody drops out; by the full protocol as ``recsys.rounds`` says. With noise, epsilon-LDP
+    as ``ldp.clipped_laplace`` even where all others collude, as each member adds the whole noise
+    to every coordinate by herself.
 Leaks: to the recommender the sum of each cohort in each round, and who takes part. Which items a
     member rated is hidden in the sum: she sends every coordinate, zero or not. A run that is
     killed and resumed repeats the rounds of its last epoch; their noise is new, so each counts.
@@ -26,10 +28,13 @@ from numpy.typing import NDArray
 from mpc.core.errors import ParameterError
 from mpc.core.local import LocalNetwork
 from mpc.core.ring import RingArray
+from recsys import rounds
+from recsys.drop_outs import DropOuts
 from recsys.pads import CohortPads, upload_bytes
 from recsys.ratings.aggregate_base import Aggregation, AggregationFacts, Plan
 from recsys.ratings.aggregate_noise import SummedNoise, noise_of
 from recsys.ratings.gradients import Gradients, GridGradients, RoundSum
+from recsys.rounds import NOBODY, CohortRounds
 from recsys.run import Run
 
 
@@ -40,23 +45,34 @@ class SecureAggregation(Aggregation):
         """See ``Aggregation.upload_bytes``."""
         plan = self._plan
         sizes = [members.size for members in plan.cohorts]
-        return upload_bytes(sizes, plan.layout.size, plan.encoding.quantizer.ring)
+        count = rounds.upload_bytes if plan.config.secagg == "full" else upload_bytes
+        return count(sizes, plan.layout.size, plan.encoding.quantizer.ring)
 
     def describe(self) -> AggregationFacts:
         """See ``Aggregation.describe``."""
         return self._facts(all_items=True)
 
     def _sum(self, cohort: int, round_: int, gradients: Gradients) -> RoundSum:
-        strangers = np.setdiff1d(gradients.members, self._plan.cohorts[cohort])
+        members = self._plan.cohorts[cohort]
+        strangers = np.setdiff1d(gradients.members, members)
         if strangers.size:
             raise ParameterError(f"{strangers.size} clients are not members of cohort {cohort}")
-        grid, clipped = self._encode(gradients, round_)
-        rows, weights = self._decode(self._ring_sum(cohort, round_, grid))
-        return RoundSum(rows, weights, senders=None, clipped=clipped)
+        gone = self._gone(cohort, round_)
+        grid, clipped = self._encode(gradients.without(members[gone]), round_)
+        rows, weights = self._decode(self._ring_sum(cohort, round_, grid, gone))
+        clients = members.size - gone.size
+        return RoundSum(clients, rows, weights, senders=None, clipped=clipped)
+
+    def _gone(self, cohort: int, round_: int) -> NDArray[np.intp]:
+        """Positions of the members who drop out."""
+        drop_outs: DropOuts | None = self._plan.drop_outs
+        return NOBODY if drop_outs is None else drop_outs.gone(cohort, round_)
 
     @abstractmethod
-    def _ring_sum(self, cohort: int, round_: int, grid: GridGradients) -> NDArray[Any]:
-        """The sum of everybody's vectors, noise included: integers modulo the ring, (size,)."""
+    def _ring_sum(
+        self, cohort: int, round_: int, grid: GridGradients, gone: NDArray[np.intp]
+    ) -> NDArray[Any]:
+        """The sum of all vectors that arrive, noise included: integers modulo the ring, (size,)."""
 
 
 class SimulatedSum(SecureAggregation):
@@ -66,10 +82,12 @@ class SimulatedSum(SecureAggregation):
         super().__init__(plan)
         self._noise = SummedNoise(plan)
 
-    def _ring_sum(self, cohort: int, round_: int, grid: GridGradients) -> NDArray[Any]:
-        layout, members = self._plan.layout, self._plan.cohorts[cohort].size
-        everybody = np.full(layout.n_items, members)
-        return layout.total(grid) + self._noise.vector(cohort, round_, everybody, members)
+    def _ring_sum(
+        self, cohort: int, round_: int, grid: GridGradients, gone: NDArray[np.intp]
+    ) -> NDArray[Any]:
+        layout, clients = self._plan.layout, self._plan.cohorts[cohort].size - gone.size
+        everybody = np.full(layout.n_items, clients)
+        return layout.total(grid) + self._noise.vector(cohort, round_, everybody, clients)
 
 
 class PaddedSum(SecureAggregation):
@@ -90,7 +108,9 @@ class PaddedSum(SecureAggregation):
         """See ``Aggregation.begin``: pads are expanded in bulk."""
         self._pads.begin(round_, end)
 
-    def _ring_sum(self, cohort: int, round_: int, grid: GridGradients) -> NDArray[Any]:
+    def _ring_sum(
+        self, cohort: int, round_: int, grid: GridGradients, gone: NDArray[np.intp]
+    ) -> NDArray[Any]:
         plan, members = self._plan, self._plan.cohorts[cohort]
         layout, ring = plan.layout, plan.encoding.quantizer.ring
         place = np.searchsorted(members, grid.members)
@@ -106,3 +126,33 @@ class PaddedSum(SecureAggregation):
             return x
 
         return self._pads.run_parts(cohort, round_, part)
+
+
+class FullSum(SecureAggregation):
+    """Everybody's real work in the full protocol; one member's vector is held at a time."""
+
+    def __init__(self, plan: Plan, network: LocalNetwork) -> None:
+        super().__init__(plan)
+        self._rounds = CohortRounds(
+            plan.cohorts,
+            plan.layout.size,
+            plan.encoding.quantizer.ring,
+            min_cohort=plan.config.min_cohort,
+            network=network,
+        )
+
+    def _ring_sum(
+        self, cohort: int, round_: int, grid: GridGradients, gone: NDArray[np.intp]
+    ) -> NDArray[Any]:
+        plan, members = self._plan, self._plan.cohorts[cohort]
+        layout, ring = plan.layout, plan.encoding.quantizer.ring
+
+        def vector(at: int) -> RingArray:
+            user = int(members[at])
+            items, values = layout.upload(grid, user)
+            noise = noise_of(plan, user, round_, items, values)
+            whole = layout.nothing() if noise is None else noise.sample(layout.size)
+            layout.add(whole, items, values)
+            return ring.reduce(whole)
+
+        return self._rounds.run(cohort, round_, vector, gone)

@@ -7,6 +7,7 @@ from typing import Any, Self
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from recsys.data.rating_split import SplitConfig
+from recsys.drop_outs import SECAGG, check_drop_rate
 
 CENTRAL = ("pmf", "svdpp", "grals", "srgcnn", "gcmc", "pinsage", "ngcf")
 """Models for which the recommender holds all ratings."""
@@ -50,7 +51,9 @@ class RatingConfig:
         rating, left out where that very rating is predicted; of ``steps`` alone, since ``solve``
         reads all ratings.  dropout: share of entries dropped.
     cohort, min_cohort: users of a round, and the fewest that secure aggregation accepts.
-    aggregate: ``secure`` (one-time pads over the whole catalogue) or ``clear`` (as in the paper).
+    aggregate: ``secure`` (only sums over the whole catalogue are seen) or ``clear`` (as in the
+        paper).
+    secagg, drop_rate: of ``secure``, as in ``recsys.config.TrainConfig``.
     pseudo: M, items without interaction that a user uploads as well; of ``clear`` alone.
         pseudo_items: ``sticky`` per user, or ``resampled`` in every round.
     clip, laplace: the paper's delta and lambda of Eq. 1; None for no clipping and no noise.
@@ -91,6 +94,8 @@ class RatingConfig:
     cohort: int = 128
     min_cohort: int = 16
     aggregate: str = "secure"
+    secagg: str = "pads"
+    drop_rate: float = 0.0
     pseudo: int = 0
     pseudo_items: str = "sticky"
     clip: float | None = None
@@ -123,6 +128,7 @@ class RatingConfig:
             ("reduction", REDUCTIONS),
             ("gnn", NETWORKS),
             ("aggregate", AGGREGATES),
+            ("secagg", SECAGG),
             ("pseudo_items", PSEUDO),
             ("neighbours", NEIGHBOURS),
             ("user_fit", USER_FITS),
@@ -162,6 +168,7 @@ class RatingConfig:
             if getattr(self, name) is not None:
                 _number(name, getattr(self, name))
         _number("dropout", self.dropout, high=0.99)
+        check_drop_rate(self.secagg, self.drop_rate)
 
     def _check_together(self) -> None:
         if self.laplace is not None and self.clip is None:
@@ -176,6 +183,11 @@ class RatingConfig:
                 remedy="leave pseudo out, or set aggregate to clear",
             )
 
+        if self.secagg == "full" and self.aggregate != "secure":
+            raise ParameterError(
+                "secagg full needs aggregate secure: in the clear there is no sum to protect",
+                remedy="leave secagg out, or set aggregate to secure",
+            )
         if self.rating_edges and self.user_fit == "solve":
             raise ParameterError(
                 "rating_edges needs user_fit steps: a user who solves for her embedding reads all "

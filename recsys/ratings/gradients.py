@@ -28,6 +28,21 @@ class Gradients:
     rows: Floats = field(repr=False)
     weights: Floats = field(repr=False)
 
+    def without(self, users: NDArray[np.int32]) -> "Gradients":
+        """The same without the clients who are among ``users``."""
+        kept = ~np.isin(self.members, users)
+        if kept.all():
+            return self
+        sizes = np.diff(self.starts)
+        rows = np.repeat(kept, sizes)
+        return Gradients(
+            members=self.members[kept],
+            starts=np.concatenate([[0], np.cumsum(sizes[kept])]),
+            items=self.items[rows],
+            rows=self.rows[rows],
+            weights=self.weights[kept],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class GridGradients:
@@ -47,12 +62,14 @@ class GridGradients:
 class RoundSum:
     """What the recommender learns of one round: the sum over its clients.
 
+    clients: how many there are in the sum, those with nothing to add included.
     items: float64 (n_items, d + 1).  weights: float64 (w,).
     senders: int64 (n_items,), how many clients uploaded the item, where the recommender sees that;
     None where only the sum over the whole catalogue is known.
     clipped: entries that a bound changed, which only the clients know.
     """
 
+    clients: int
     items: Floats
     weights: Floats
     senders: NDArray[Any] | None

@@ -24,6 +24,7 @@ from recsys.config import BY_ID, TrainConfig
 from recsys.dynamic import PoiEstimates
 from recsys.prirec import PriRecLearner
 from recsys.recommender import Recommender
+from recsys.rounds import colluding, threshold
 
 INFINITY = "infinity"
 """How an unbounded epsilon is written in JSON, which has no number for it."""
@@ -242,9 +243,9 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
                 f"sum of a cohort's gradients of V (cohorts of at least {smallest})",
                 "the recommender, and everybody through V",
                 epochs * rounds,
-                f"semi-honest, at most {smallest - 2} of {smallest} members collude with the "
-                "recommender; no drop-outs",
-                "Cohorts are fixed, so that memberships cannot be subtracted.",
+                in_cohort(smallest, config.secagg),
+                "Cohorts are fixed, so that memberships cannot be subtracted."
+                + told_of_drop_outs(config.secagg, config.drop_rate),
             )
         )
     if config.rounds is None or config.rounds == 0:
@@ -263,6 +264,34 @@ def _prirec(learner: PriRecLearner, epochs: int) -> list[Release]:
     figures = "mean training loss, validation AUC and number of clipped entries"
     releases.append(_curve(figures, epochs))
     return releases
+
+
+def in_cohort(members: int, secagg: str) -> str:
+    """Against whom the sum of so many members' vectors protects each of them."""
+    if secagg == "full":
+        gone = members - threshold(members)
+        return (
+            f"semi-honest, at most {colluding(members)} of {members} members collude with the "
+            f"recommender; up to {gone} may drop out of a round"
+        )
+    return (
+        f"semi-honest, at most {members - 2} of {members} members collude with the recommender; "
+        "no drop-outs"
+    )
+
+
+def told_of_drop_outs(secagg: str, rate: float) -> str:
+    """What a reader should know about rounds of the full protocol; empty for pads."""
+    if secagg != "full":
+        return ""
+    told = " Every round has keys of its own: what opens one for drop-outs opens no other."
+    if rate:
+        told += (
+            f" In each round {rate:.4g} of every cohort, others each time, dropped out after "
+            "sharing keys; who is missing in a sum is seen, and two sums of one cohort differ by "
+            "those who came and went as well as by what changed."
+        )
+    return told
 
 
 def _neighbours_adversary(config: TrainConfig, size: int) -> str:

@@ -18,7 +18,14 @@ from recsys.ratings.aggregate_base import AggregationFacts
 from recsys.ratings.config import CENTRAL, MEANS
 from recsys.ratings.expansion_releases import expansion_releases
 from recsys.ratings.model import RatingModel
-from recsys.report.ledger import Ledger, Release, open_release, plain
+from recsys.report.ledger import (
+    Ledger,
+    Release,
+    in_cohort,
+    open_release,
+    plain,
+    told_of_drop_outs,
+)
 from recsys.report.rating_uploads import aggregation_of, uploaded_items
 
 NO_PRIVACY = "no differential privacy: epsilon = infinity"
@@ -103,7 +110,7 @@ def _federated(
     else:
         releases = [_sum(facts, cost, epochs)]
     if config.center:  # cohorts that are too small for that join
-        releases.append(_totals(max(facts.smallest, config.min_cohort)))
+        releases.append(_totals(max(facts.smallest, config.min_cohort), facts.secagg))
     if config.neighbours != "none" and epochs > config.expand_after and config.dim:
         releases += [Release(**fields) for fields in expansion_releases(config, config.dim)]
     releases.append(_curve(epochs))
@@ -119,20 +126,13 @@ def _coordinates(model: RatingModel, facts: AggregationFacts) -> int:
     return int(uploaded_items(model).max(initial=0)) * width + weights
 
 
-def _totals(members: int) -> Release:
+def _totals(members: int, secagg: str) -> Release:
     return open_release(
         f"sum and number of the ratings of a cohort (at least {members} users)",
         "the recommender, and everybody through the training mean",
         1,
-        _in_cohort(members),
+        in_cohort(members, secagg),
         "Exact. Ratings are learned less their mean.",
-    )
-
-
-def _in_cohort(members: int) -> str:
-    return (
-        f"semi-honest, at most {members - 2} of {members} members collude with the recommender; "
-        "no drop-outs"
     )
 
 
@@ -192,14 +192,15 @@ def _sum(facts: AggregationFacts, cost: VectorCost | None, epochs: int) -> Relea
         f"{facts.smallest})"
     )
     sees = "the recommender, and everybody through items and network"
+    dropped = told_of_drop_outs(facts.secagg, facts.drop_rate)
     if cost is None:
         return open_release(
             what,
             sees,
             epochs,
-            _in_cohort(facts.smallest),
+            in_cohort(facts.smallest, facts.secagg),
             "Which items a user rated and what she gave them is hidden within her cohort. The sum "
-            "itself has no noise.",
+            f"itself has no noise.{dropped}",
         )
     return Release(
         what=f"{what}, every user's with noise",
@@ -209,8 +210,8 @@ def _sum(facts: AggregationFacts, cost: VectorCost | None, epochs: int) -> Relea
         epsilon_user=cost.user if facts.all_items else math.inf,
         rounds=epochs,
         adversary="epsilon-LDP against anybody, given ideal coins; and within the cohort "
-        f"{_in_cohort(facts.smallest)}",
-        note=f"{_worded(cost)}.",
+        f"{in_cohort(facts.smallest, facts.secagg)}",
+        note=f"{_worded(cost)}.{dropped}",
     )
 
 

@@ -118,7 +118,8 @@ class Client(ClientChecks):
         self._u2 = self._u1
         self._signed = b""
         self._process = os.getpid()
-        self._phase = Phase.NEW
+        # Taken in one step and put back as the next phase: of two threads only one finds it.
+        self._turn = [Phase.NEW]
 
     def _check_identity(self) -> None:
         if self._identity is None or self._identities is None:
@@ -129,15 +130,15 @@ class Client(ClientChecks):
     @property
     def phase(self) -> Phase:
         """How far this client has come; DONE and ABORTED are final."""
-        return self._phase
+        return (*self._turn, Phase.ABORTED)[0]
 
     def advertise(self) -> AdvertiseKeys:
         """Step 1: fresh public keys for this very round."""
         keys = self._expect(Phase.NEW).keys
         signature = b""
-        if self._identity is not None:
-            signature = self._identity.sign(keys_text(self.params, self.client, keys))
-        self._phase = Phase.ADVERTISED
+        with self._judged(Phase.NEW, Phase.ADVERTISED):
+            if self._identity is not None:
+                signature = self._identity.sign(keys_text(self.params, self.client, keys))
         return self._message(AdvertiseKeys, keys=keys, signature=signature)
 
     def share_keys(self, roster: Roster) -> SharedKeys:
@@ -151,7 +152,7 @@ class Client(ClientChecks):
         self._check_length("keys", roster.keys, len(beside) * KEYS_BYTES)
         if not self.params.malicious:
             self._check_length("signatures", roster.signatures, 0)
-        with self._judged(Phase.SHARED):
+        with self._judged(Phase.ADVERTISED, Phase.SHARED):
             keys = self._judge_roster(roster, members, beside, secrets.keys)
             self._u1 = members
             self._roster_hash = roster_hash(self.params, roster.members, roster.keys)
@@ -174,7 +175,7 @@ class Client(ClientChecks):
         members = self._set(delivered.members)
         peers = self.params.peers(self.at, members)
         self._check_length("sealed", delivered.sealed, len(peers) * SEALED_BYTES)
-        with self._judged(Phase.MASKED):
+        with self._judged(Phase.SHARED, Phase.MASKED):
             self.check_own_membership(members, "those who shared keys")
             self.check_subset(members, self._u1, "those who shared keys")
             self.check_count(members, "those who shared keys")
@@ -195,7 +196,7 @@ class Client(ClientChecks):
             raise StateError("the semi-honest variant has no consistency check")
         self._expect(Phase.MASKED, request)
         survivors = self._set(request.members)
-        with self._judged(Phase.SIGNED):
+        with self._judged(Phase.MASKED, Phase.SIGNED):
             self._judge_survivors(survivors)
             self._signed = request.members
             text = survivors_text(self.params, self._roster_hash, request.members)
@@ -210,12 +211,13 @@ class Client(ClientChecks):
         breaks a rule.
         """
         malicious = self.params.malicious
-        secrets = self._expect(Phase.SIGNED if malicious else Phase.MASKED, request)
+        before = Phase.SIGNED if malicious else Phase.MASKED
+        secrets = self._expect(before, request)
         survivors = self._set(request.members)
         signers = self._set(request.signers) if malicious else survivors
         if not malicious:
             self._check_length("signers and signatures", request.signers + request.signatures, 0)
-        with self._judged(Phase.DONE):
+        with self._judged(before, Phase.DONE):
             self._judge_survivors(survivors)
             if self._identities is not None:
                 self.check_signed_set(request.members, self._signed)
@@ -236,8 +238,8 @@ class Client(ClientChecks):
         """
         self._check_address(notice)
         self._secrets = None
-        if self._phase is not Phase.DONE:
-            self._phase = Phase.ABORTED
+        if self.phase is not Phase.DONE:
+            self._turn.clear()
 
     # What is judged, and what is released.
 
@@ -274,9 +276,9 @@ class Client(ClientChecks):
     # Order, address, finality.
 
     def _expect(self, phase: Phase, message: RoundMessage | None = None) -> RoundSecrets:
-        if self._phase is not phase or self._secrets is None:
+        if self.phase is not phase or self._secrets is None:
             raise StateError(
-                f"client {self.client} is in phase {self._phase.name}, not {phase.name}"
+                f"client {self.client} is in phase {self.phase.name}, not {phase.name}"
             )
         self._history.check(self.params.session, self.client)
         if os.getpid() != self._process:
@@ -306,16 +308,26 @@ class Client(ClientChecks):
             raise PeerError(f"{name} must take {size} bytes, got {len(data)}", party=SERVER)
 
     @contextmanager
-    def _judged(self, after: Phase) -> Iterator[None]:
-        """Whatever goes wrong inside is final; otherwise the client has come to ``after``."""
-        self._phase = Phase.ABORTED  # from here on a refusal burns this round's secrets
+    def _judged(self, before: Phase, after: Phase) -> Iterator[None]:
+        """Whatever goes wrong inside is final; otherwise the client has come to ``after``.
+
+        Raises StateError, and changes nothing, where another thread is inside or has been.
+        """
+        try:
+            phase = self._turn.pop()
+        except IndexError:
+            raise StateError(f"client {self.client} is busy in another thread, or over") from None
+        if phase is not before:
+            self._turn.append(phase)
+            raise StateError(f"client {self.client} is in phase {phase.name}, not {before.name}")
+        # From here on a refusal burns this round's secrets: the turn does not come back.
         try:
             yield
         except BaseException:
             self._secrets = None
             self._history.refuse(self.params.session, self.client)
             raise
-        self._phase = after
+        self._turn.append(after)
 
     def _message(self, kind: type[_M], **fields: bytes | int) -> _M:
         return kind.make(self.params.session, self.params.round, self.client, **fields)
@@ -324,4 +336,4 @@ class Client(ClientChecks):
         raise TypeError("a Client holds secrets and is not picklable: a resumed run takes a round")
 
     def __repr__(self) -> str:
-        return f"Client({self.client}, round={self.params.round}, phase={self._phase.name})"
+        return f"Client({self.client}, round={self.params.round}, phase={self.phase.name})"

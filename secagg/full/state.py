@@ -3,8 +3,10 @@
 Source: ours. The paper's server is one process that lives through the round.
 Model: the bytes are written and read by the server itself. They hold what it received: sealed
     shares, the running sum, and after step 5 shares of secrets that open masks, so they are worth
-    as much as its memory. A server that is restored from an old state can ask nothing that it could
-    not ask before: clients answer once, and only for the survivors that they have signed.
+    as much as its memory. A server that is restored from an old state gets no second answer from
+    a client. But where half of a neighbourhood is enough for a secret (2 t <= n), a semi-honest
+    server that goes back past a ``close_...`` whose requests have left can ask the other half for
+    another set, and then knows a single input: save after a close and before its requests leave.
 Leaks: nothing to anybody else.
 """
 
@@ -95,7 +97,7 @@ def load(data: bytes, params: RoundParams) -> ServerState:
     if saved.params != params.digest:
         raise WireError("the saved server belongs to a round with other parameters")
     try:
-        return ServerState(
+        state = ServerState(
             Step(saved.step),
             params.unpack_set(saved.arrived).copy(),
             params.ring.from_bytes(saved.total, (params.dim,)),
@@ -107,6 +109,35 @@ def load(data: bytes, params: RoundParams) -> ServerState:
         )
     except ValueError as error:
         raise WireError("the saved server does not fit its round") from error
+    _check_together(state, params)
+    return state
+
+
+def _check_together(state: ServerState, params: RoundParams) -> None:
+    """WireError unless the steps before the open one are closed, and what was sent is here."""
+    n = len(params.clients)
+    steps = [s for s in Step if s <= Step.UNMASKING]
+    if not params.malicious:
+        steps.remove(Step.CONSISTENCY_CHECK)
+    closed = [step for step in steps if step < state.step]
+    fits = state.step in steps and sorted(state.sets) == closed
+    members = np.ones(n, np.bool_)
+    for due in (*(state.sets[step] for step in sorted(state.sets)), state.arrived):
+        fits = fits and not (due & ~members).any()
+        members = due
+    for step, kept in (
+        (Step.ADVERTISE_KEYS, state.keys),
+        (Step.SHARE_KEYS, state.shares),
+        (Step.CONSISTENCY_CHECK, state.signatures),
+        (Step.UNMASKING, state.opened),
+    ):
+        there = np.zeros(n, np.bool_)
+        there[[at for at in kept if 0 <= at < n]] = True
+        due = state.sets.get(step, state.arrived if step is state.step else ~members & members)
+        fits = fits and np.count_nonzero(there) == len(kept) and not (due & ~there).any()
+        fits = fits and (step in state.sets or not (there & ~due).any())
+    if not fits:
+        raise WireError("the saved server does not hold together")
 
 
 def _with(saved: _Saved, check: bytes) -> _Saved:

@@ -143,6 +143,7 @@ class Mutator:
 
     def __init__(self, coin: Coin, others: Sequence[RoundMessage]) -> None:
         self._coin, self._others = coin, others
+        self._ways: list[Callable[[RoundMessage, bytes], bytes]]
         self._ways = [self._flip, self._overwrite, self._cut, self._extend, self._move]
         self._ways += [self._exchange, self._exchange, self._field, self._field, self._array]
 

@@ -63,6 +63,7 @@ def copy_of_client(client: Client) -> Client:
             own = type(value)(value) if isinstance(value, dict | list | set) else value
             vars(twin._secrets)[name] = own
     twin._history = copy_of_history(client._history)
+    twin._turn = list(client._turn)
     return twin
 
 

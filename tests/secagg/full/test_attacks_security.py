@@ -6,13 +6,14 @@ check (the rule may stand at two places) it ends up with the victim's input, exa
 clients that run it ends up with nothing, and whoever has refused stays silent for the session.
 
 ``A`` is the victim, clients are honest where nothing else is said. Not every check stands alone
-between a server and an input: where another one covers for it, ``test_client.py`` shows what a twin
-without it would say.
+between a server and an input: where another one covers for it, ``test_client_attacks.py`` shows
+what a twin without it would say.
 """
 
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,13 +23,11 @@ from mpc.core.keys import KeyPair
 from mpc.core.ring import RingArray
 from secagg.full.client import Client, Phase
 from secagg.full.identity import keys_text
-from secagg.full.messages import (
-    AdvertiseKeys,
-)
+from secagg.full.messages import AdvertiseKeys
 from secagg.full.params import RoundParams
 from tests.secagg.full.hostile import KEY, SEED, ClosedError, Hostile, Ids, Told
 from tests.secagg.full.replicas import coins, new_client
-from tests.secagg.full.twins import AnswersTwice, Lax, without
+from tests.secagg.full.twins import AnswersTwice, Lax, SignsForOthers, without
 from tests.secagg.full.world import CLIENTS, SESSION, Circle, identity, params
 
 A, B, C, D, E = CLIENTS
@@ -60,7 +59,7 @@ class Attack:
 # Keys.
 
 
-def own_keys_in_every_peer_s_place(world: Hostile) -> RingArray:
+def own_keys(sign: Callable[[Hostile, int, bytes], bytes], world: Hostile) -> RingArray:
     """The server's own keys in every peer's place: it reads the shares and knows the masks."""
     world.advertise()
     rng = coins("keys of the server")
@@ -68,16 +67,29 @@ def own_keys_in_every_peer_s_place(world: Hostile) -> RingArray:
     forged = {}
     for u, (channel, mask) in own.items():
         keys = channel.public + mask.public
-        # It signs with a key of its own, for it has nobody else's.
-        signature = identity(-1).sign(keys_text(world.params, u, keys))
         told = world.advertised[u]
-        forged[u] = AdvertiseKeys(told.session, told.route, keys, signature)
+        forged[u] = AdvertiseKeys(told.session, told.route, keys, sign(world, u, keys))
         world.privates[mask.public] = mask
     world.share({A: CLIENTS}, forged)
     if A in world.shared:
         world.use_own_keys(A, {u: channel for u, (channel, _) in own.items()})
         world.mask({A: CLIENTS})
     return world.peel(A)
+
+
+def by_itself(world: Hostile, u: int, keys: bytes) -> bytes:
+    """A signature of a key that the server made."""
+    return identity(-1).sign(keys_text(world.params, u, keys))
+
+
+def by_a_corrupt_client(world: Hostile, u: int, keys: bytes) -> bytes:
+    """Signed by ``E`` in each one's name."""
+    return identity(E).sign(keys_text(world.params, E, keys))
+
+
+def as_the_true_keys(world: Hostile, u: int, keys: bytes) -> bytes:
+    """The client's own signature on its own keys."""
+    return world.advertised[u].signature
 
 
 # Survivors.
@@ -149,6 +161,17 @@ def peers_of_a_that_did_not_share(world: Hostile) -> RingArray:
     return world.peel(A)
 
 
+def signatures_of_others(world: Hostile) -> RingArray:
+    """As before, but ``A`` is not asked: ``D`` and ``E`` sign, who are no survivors."""
+    world.advertise()
+    world.share(world.everybody)
+    world.mask({**world.everybody, A: (A, D, E)})
+    survivors = dict.fromkeys((B, C, D, E), (A, B, C))
+    world.sign(survivors)
+    world.unmask(survivors)
+    return world.peel(A)
+
+
 # Cohorts.
 
 
@@ -207,13 +230,16 @@ def second_request(world: Hostile) -> RingArray:
 MALICIOUS = params(threshold=3, variant="malicious")
 FOUR = (A, B, C, D)
 ATTACKS = {
-    "the server's own keys": Attack(
-        own_keys_in_every_peer_s_place,
-        MALICIOUS,
-        PeerError,
-        "did not sign these keys",
-        without("check_key_signatures"),
-    ),
+    **{
+        f"the server's own keys, signed {sign.__name__}": Attack(
+            partial(own_keys, sign),
+            MALICIOUS,
+            PeerError,
+            "did not sign these keys",
+            without("check_key_signatures"),
+        )
+        for sign in (by_itself, by_a_corrupt_client, as_the_true_keys)
+    },
     "survivors that differ, with the signatures there are": Attack(
         survivors_with_the_signatures_there_are,
         MALICIOUS,
@@ -247,8 +273,15 @@ ATTACKS = {
         peers_of_a_that_did_not_share,
         MALICIOUS,
         PeerError,
-        "clients [5, 9] that took no part before",
+        f"clients {[B, C]} that took no part before",
         without("check_subset"),
+    ),
+    "survivors that others sign for": Attack(
+        signatures_of_others,
+        MALICIOUS,
+        PeerError,
+        f"client {D} is not in the set of survivors",
+        SignsForOthers,
     ),
     "a cohort shrunk to two": Attack(
         shrunk_cohort,

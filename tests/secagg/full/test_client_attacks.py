@@ -4,7 +4,9 @@ The server here is the adversary. Each twin leaves out one check of ``ClientChec
 of ``Client``, and then does what the honest client refuses.
 """
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from secagg.full.messages import (
     SharedKeys,
     Step,
     UnmaskRequest,
+    UnmaskShares,
 )
 from secagg.full.params import Variant
 from secagg.full.sharing import recover, self_mask_key, unpack_rows
@@ -157,7 +160,7 @@ class Nonsense(Client):
             peers, self._judge_roster(roster, beside >= 0, beside, secrets.keys)
         )
         sealed = [SealingKey(key).seal(b"\xff" * (2 * SHARE_BYTES)) for key in sealing]
-        self._phase = Phase.SHARED
+        self._turn = [Phase.SHARED]
         return SharedKeys.make(
             SESSION, self.params.round, self.client, check=secrets.check, sealed=b"".join(sealed)
         )
@@ -184,13 +187,63 @@ def test_a_second_request_is_refused(variant: Variant) -> None:
             world.client.unmask(question)
 
 
+def two_answers(kind: type[Client]) -> list[UnmaskShares]:
+    """What leaves if two threads ask a client for different survivors at the same moment."""
+    both = threading.Barrier(2, timeout=60)
+
+    class Waiting(kind):  # type: ignore[misc, valid-type]
+        def _set(self, data: bytes) -> Any:
+            if self.phase is Phase.MASKED:
+                both.wait()
+            return super()._set(data)
+
+    world = Driven(HONEST, kind=Waiting).before(Step.UNMASKING)
+    answers: list[UnmaskShares] = []
+
+    def ask(question: UnmaskRequest) -> None:
+        with suppress(StateError):
+            answers.append(world.client.unmask(question))
+
+    questions = request(world, *CLIENTS), request(world, *CLIENTS[:4])
+    threads = [threading.Thread(target=ask, args=(question,)) for question in questions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def test_two_threads_get_one_answer() -> None:
+    assert len(two_answers(Client)) == 1
+
+
+class Unhurried(Client):
+    """Broken twin: looks at its phase and moves on later, as if it were alone."""
+
+    @contextmanager
+    def _judged(self, before: Phase, after: Phase) -> Iterator[None]:
+        yield
+        self._turn = [after]
+
+    def answer(self, secrets: Any, survivors: Any) -> bytes:
+        given = super().answer(secrets, survivors)
+        self.given.wait()
+        return given
+
+    given = threading.Barrier(2, timeout=60)
+
+
+def test_a_twin_that_moves_on_later_gives_two_threads_an_answer_each() -> None:
+    assert len(two_answers(Unhurried)) == 2
+
+
 class Answering(Client):
     """Broken twin: answers every request, with the secrets of the first time."""
 
     def unmask(self, request: UnmaskRequest) -> Any:
         secrets = self._secrets
         answer = super().unmask(request)
-        self._secrets, self._phase = secrets, Phase.MASKED
+        self._secrets, self._turn = secrets, [Phase.MASKED]
         return answer
 
 

@@ -18,6 +18,7 @@ from tests.secagg.full.world import CLIENTS, identity, params
 
 A, B, C = THREE = CLIENTS[:3]
 PRIME = 2**255 - 19
+# Those below the prime of the list at https://cr.yp.to/ecdh.html (D. J. Bernstein).
 LOW_ORDER = [
     number.to_bytes(32, "little")
     for number in (

@@ -254,10 +254,9 @@ class AnyNetwork(RuleBasedStateMachine):
             fields["keys"] = b"".join(row.keys for row in rows if row)
             fields["signatures"] = b"".join(row.signature for row in rows if row)
         elif kind is Delivered:
-            pieces = [live.sealed.get((v, u)) for v in chosen if v != u]
-            if None in pieces:
-                return
-            fields["sealed"] = b"".join(piece for piece in pieces if piece)
+            nothing = bytes(SEALED_BYTES)  # of who has sealed nothing for this client
+            pieces = [live.sealed.get((v, u), nothing) for v in chosen if v != u]
+            fields["sealed"] = b"".join(pieces)
         elif kind is UnmaskRequest and agreed.malicious:
             signed = {
                 v: text for (v, of), text in live.signed.items() if of == packed or not strict
@@ -338,6 +337,8 @@ class AnyNetwork(RuleBasedStateMachine):
             live.signed[u, client._signed] = reply.signature
         elif isinstance(reply, UnmaskShares):
             assert held is not None
+            assert isinstance(message, UnmaskRequest)
+            assert not live.params.malicious or (u, message.members) in live.signed
             self._note_shares(live, client, reply, held)
         return reply
 
@@ -428,6 +429,13 @@ AnyNetwork.TestCase.settings = settings(stateful_step_count=40)
 TestAnyNetwork = AnyNetwork.TestCase
 
 
+@pytest.mark.deep
+def test_a_thousand_networks_break_no_rule() -> None:
+    run_state_machine_as_test(
+        AnyNetwork, settings=settings(max_examples=1_000, stateful_step_count=60)
+    )
+
+
 # Broken twins, which the same machine refutes.
 
 
@@ -435,9 +443,9 @@ class Forgiving(Client):
     """A refusal leaves everything as it was, and is forgotten."""
 
     @contextmanager
-    def _judged(self, after: Phase) -> Iterator[None]:
+    def _judged(self, before: Phase, after: Phase) -> Iterator[None]:
         yield
-        self._phase = after
+        self._turn = [after]
 
 
 class Forgetful(Client):

@@ -6,6 +6,7 @@ restored after every message, from older states than its last one, and from byte
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from secagg.full.client import Client
 from secagg.full.messages import RoundMessage, Step
 from secagg.full.params import RoundParams, Variant
 from secagg.full.server import Server
+from secagg.full.state import _checksum, _Saved, _with
 from tests.secagg.full.hostile import ClosedError, Hostile, Ids
 from tests.secagg.full.replicas import copy_of_client, known, new_client, new_server, restored
 from tests.secagg.full.turns import Turn, turns
@@ -30,7 +32,7 @@ from tests.secagg.full.world import (
     params,
     total,
 )
-from tests.support.faults import append, flips, truncations
+from tests.support.faults import append, flip_bit, flips, truncations
 
 FOUR = (2, 5, 9, 11)
 T = 3
@@ -63,7 +65,7 @@ class Course:
         server = new_server(agreed)
         for turn in turns(agreed):
             self.points.append(Point(server.save(), *Point(b"", clients, answers).copy()))
-            for u, client in clients.items():
+            for client in clients.values():
                 turn.receive(server, self._answer(turn, server, client, answers))
                 self.points.append(Point(server.save(), *Point(b"", clients, answers).copy()))
             outcome = turn.close(server)
@@ -150,6 +152,25 @@ def test_a_twin_that_answers_twice_is_caught_by_the_same_walk(variant: Variant) 
     assert found > 0
 
 
+def test_what_does_not_hold_together_is_refused_though_its_checksum_fits() -> None:
+    """Parts of two moments of one server under a fitting checksum: refused, never a crash."""
+    refused = 0
+    for variant in VARIANTS:
+        agreed = params(FOUR, threshold=T, bits=16, dim=2, variant=variant)
+        moments = [_Saved.from_bytes(point.saved) for point in Course(agreed).points[::3]]
+        for one, other in product(moments, moments):
+            for name in ("step", "arrived", "sets", "keys", "shares", "signatures", "opened"):
+                fields = {n: getattr(one, n) for n in one.__struct_fields__}
+                mixed = _Saved(**{**fields, name: getattr(other, name), "check": b""})
+                try:
+                    server = restored(agreed, _with(mixed, _checksum(mixed)).to_bytes())
+                except WireError:
+                    refused += 1
+                    continue
+                assert server.step <= Step.UNMASKING
+    assert refused > 0
+
+
 # Why a server is saved after it has closed a step, and before it asks.
 
 
@@ -190,13 +211,23 @@ def test_with_more_than_half_of_them_as_threshold_it_opens_nobody(variant: Varia
 def saved_server(variant: Variant) -> tuple[RoundParams, bytes]:
     """In the last step, with something of everything in it."""
     agreed = params(FOUR, threshold=T, bits=16, dim=2, variant=variant)
-    return agreed, Course(agreed).points[-1][0]
+    return agreed, Course(agreed).points[-1].saved
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_altered_bit_of_a_saved_server_is_refused(variant: Variant) -> None:
+def test_every_altered_byte_of_a_saved_server_is_refused(variant: Variant) -> None:
+    """One bit of each; the deep run flips them all."""
     agreed, saved = saved_server(variant)
     assert restored(agreed, saved).save() == saved
+    for at in range(len(saved)):
+        with pytest.raises(WireError):
+            restored(agreed, flip_bit(saved, 8 * at + at % 8))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_altered_bit_of_a_saved_server_is_refused(variant: Variant) -> None:
+    agreed, saved = saved_server(variant)
     for altered in flips(saved):
         with pytest.raises(WireError):
             restored(agreed, altered)

@@ -132,3 +132,22 @@ def test_a_twin_with_one_key_for_the_session_opens_rounds_1_to_4_with_the_5th() 
     for world in worlds[:-1]:
         world.privates[KeyPair(secret).public] = KeyPair(secret)
         assert np.array_equal(world.peel(A), world.x[A])
+
+
+# What no protocol for sums hides, and the module says: two sums have a difference.
+
+
+def test_who_leaves_between_two_rounds_with_the_same_inputs_shows_its_own() -> None:
+    """Against a malicious server, too: so a retry never takes the inputs of the round before."""
+    history = {u: History() for u in CLIENTS}
+    first = Hostile(MALICIOUS, history=history)
+    first.advertise()
+    first.share(first.everybody)
+    first.mask(first.everybody)
+    first.sign(first.everybody)
+    first.unmask(first.everybody)
+    second = Hostile(replace(MALICIOUS, round=MALICIOUS.round + 1), history=history)
+    second.x = first.x
+    lie_about_a_late_client(second)
+    difference = MALICIOUS.ring.sub(first.peel(*CLIENTS), second.peel(*CLIENTS[1:]))
+    assert np.array_equal(difference, first.x[A])

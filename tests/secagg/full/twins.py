@@ -7,6 +7,7 @@ from mpc.core.ring import RingArray
 from secagg.full.client import Client, Phase
 from secagg.full.masking import client_streams, unmask
 from secagg.full.messages import Delivered, MaskedInput, UnmaskRequest, UnmaskShares
+from secagg.full.neighbourhoods import Members
 from secagg.full.params import RoundParams
 from secagg.full.sharing import self_mask_key
 from tests.secagg.full.replicas import coins
@@ -21,13 +22,21 @@ def without(*names: str) -> type[Client]:
     return type("Twin", (Client,), dict.fromkeys(names, passes))
 
 
+class SignsForOthers(without("check_own_membership")):  # type: ignore[misc]
+    """A twin that signs whether it survives or not, and counts the signatures of such ones."""
+
+    def check_subset(self, members: Members, earlier: Members, step: str) -> None:
+        if step != "signers":
+            super().check_subset(members, earlier, step)
+
+
 class AnswersTwice(Client):
     """A twin that is ready again for the last two steps once it has answered."""
 
     def unmask(self, request: UnmaskRequest) -> UnmaskShares:
         secrets, before = self._secrets, Phase.MASKED
         answer = super().unmask(request)
-        self._secrets, self._phase = secrets, before
+        self._secrets, self._turn = secrets, [before]
         return answer
 
 
