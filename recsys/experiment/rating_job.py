@@ -31,8 +31,9 @@ def run_rating_job(data: str, config: RatingConfig, seed: int, wanted: Wanted) -
     clock = Stopwatch()
     with clock.step("preparation"):
         parts = _parts(data, config.split, seed)
+    kind = rating_class(config.model)  # loads its libraries, which is no part of the training
     start = time.perf_counter()
-    model = rating_class(config.model)(config)
+    model = kind(config)
     curve: list[float | None] = []
 
     def progress(record: EpochRecord) -> None:

@@ -23,6 +23,7 @@ from recsys.experiment.fit import fit_line
 from recsys.experiment.job import Job, check_job
 from recsys.experiment.outcome import Outcome
 from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
+from recsys.ratings.config import RatingConfig
 from recsys.tasks import PRESET_MODEL, RATING
 
 KINDS = ("neighbours", "noise", "pseudo", "size")
@@ -143,7 +144,19 @@ class RatingPlan:
         if not self.values:
             object.__setattr__(self, "values", shape.values)
         for job in self.jobs().values():
-            check_job(job)
+            self._check(job)
+
+    def _check(self, job: Job) -> None:
+        """Refuse now what would fail, or show nothing, after an hour."""
+        check_job(job)
+        config = job.config
+        if self.kind != "neighbours" or not isinstance(config, RatingConfig):
+            return
+        if config.neighbours != "none" and config.epochs <= config.expand_after:
+            raise ParameterError(
+                f"epochs must be more than expand_after, after which neighbours join, got "
+                f"{config.epochs} and {config.expand_after}"
+            )
 
     @property
     def mode(self) -> str:

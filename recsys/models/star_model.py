@@ -121,10 +121,10 @@ class StarModel:
         square = (self.dim, self.dim)
         if self.carries:
             shapes[RATING_WEIGHTS] = square
-        if self.met:
-            shapes[NEIGHBOUR_WEIGHTS] = square
         if self.solve:
             shapes[RIDGE_WEIGHTS] = (2 if self.bias else 1,)
+        if self.met:
+            shapes[NEIGHBOUR_WEIGHTS] = square
         return shapes
 
     def represent(self, inputs: Inputs) -> Represented:

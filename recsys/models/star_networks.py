@@ -144,16 +144,17 @@ class GAT:
     def items(self, weights: Weights, rows: Tensor, groups: Groups, star: Star) -> Tensor:
         """See ``Network.items``."""
         matrix, of_item, of_leaf = (weights[n] for n in ("attention", "hears", "is_heard"))
-        if self.one_way:
-            return torch.zeros_like(rows)
         items = client_linear(rows, matrix, groups)
-        users = client_linear(star.users, matrix, star.each)
+        users = client_linear(self._heard(star), matrix, star.each)
         owners = groups.owners
         listens = (items * of_item[owners]).sum(1)
         own = leaky_relu(listens + (items * of_leaf[owners]).sum(1), _SLOPE)
         other = leaky_relu(listens + (users * of_leaf).sum(1)[owners], _SLOPE)
         share = torch.sigmoid(own - other).unsqueeze(1)  # a softmax over two
         return share * items + (1 - share) * users[owners]
+
+    def _heard(self, star: Star) -> Tensor:
+        return torch.zeros_like(star.users) if self.one_way else star.users
 
 
 @dataclass(frozen=True)
@@ -179,11 +180,11 @@ class GGNN:
 
     def items(self, weights: Weights, rows: Tensor, groups: Groups, star: Star) -> Tensor:
         """See ``Network.items``."""
-        if self.one_way:
-            return torch.zeros_like(rows)
-        told = client_linear(star.users, weights["propagation"], star.each)
-        told = told * _size(star).rsqrt()
-        return _gated(weights, told[groups.owners], rows, groups)
+        told = torch.zeros_like(rows)
+        if not self.one_way:
+            told = client_linear(star.users, weights["propagation"], star.each)
+            told = (told * _size(star).rsqrt())[groups.owners]
+        return _gated(weights, told, rows, groups)
 
 
 def _gated(weights: Weights, heard: Tensor, state: Tensor, groups: Groups) -> Tensor:

@@ -129,6 +129,19 @@ def test_what_was_given_wins_over_presets_and_they_over_own_settings(
     assert ldp.dim == 1
 
 
+def test_every_row_of_the_table_has_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All models themselves, FedGNN too: none is missing, and none is quietly another."""
+    monkeypatch.undo()
+    plan = planned(rows=RATING.rows, seeds=1, base={**BASE, "epochs": 1})
+    result = compared(plan, tmp_path)
+    assert {row["model"]: row["reason"] for row in result["rows"]} == dict.fromkeys(RATING.rows)
+    digests = {row["model"]: row["digest"] for row in result["rows"]}
+    same = {"fcf", "fedmf"}  # the same sums, in the clear and under encryption
+    assert len(set(digests.values())) >= len(digests) - len(same)
+
+
 def test_a_row_without_its_library_has_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ def configs(plan: RatingPlan) -> list[RatingConfig]:
 
 def test_neighbours_are_crossed_with_networks(tmp_path: Path) -> None:
     """Figure 4: nine points, each with its own network and its own neighbours."""
-    plan = RatingPlan("neighbours", SET, {**BASE, "dim": 2})
+    plan = RatingPlan("neighbours", SET, {**BASE, "dim": 2, "expand_after": 1})
     assert {(c.gnn, c.neighbours) for c in configs(plan)} == {
         (gnn, neighbours)
         for gnn in ("ggnn", "gcn", "gat")
@@ -167,6 +167,7 @@ def test_a_resumed_sweep_has_the_digest_of_a_whole_one(tmp_path: Path) -> None:
         ("pseudo", {}, (5, 5), "named once each"),
         ("pseudo", {"pseudo": 3}, (5,), "pseudo has no meaning beside the values of this sweep"),
         ("neighbours", {}, ("some",), "neighbours must be one of none, fixed, trainable"),
+        ("neighbours", {}, ("none", "fixed"), "epochs must be more than expand_after"),
         ("noise", {}, (-1.0,), "laplace must lie in"),
         ("pseudo", {"aggregate": "secure"}, (5,), "pseudo must be 0 with aggregate secure"),
         ("size", {}, (0, 99), "users"),

@@ -1,6 +1,7 @@
 """``privrec train`` and ``recommend`` with rating models: settings, rows, folders, mistakes."""
 
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from recsys.data.rating_split import SplitConfig
 from recsys.ratings import registry
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.files import holds_rating_model
+from recsys.ratings.presets import PRESETS
 from recsys.report import toml
 from recsys.report.run_folder import RunFolder
 from recsys.tasks import RATING
@@ -380,6 +382,49 @@ def test_an_unknown_user_is_refused(run: Run) -> None:
     ran = run("recommend", "--model", "a", "--user", "nobody")
     assert ran.code == 2
     assert "user 'nobody' was not in the training data" in ran.err
+
+
+# FedGNN itself
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_trains_and_its_ledger_says_what_it_gives(run: Run, preset: str) -> None:
+    options = ("--data", SET, "--preset", preset, "--epochs", "3", "--mode", "simulate")
+    row = run("train", "fedgnn", *options, "--out", "a", "--json").row
+    epsilon = row["epsilon"]
+    assert epsilon["headline"] == "infinity"
+    noisy = PRESETS[preset].get("laplace") is not None
+    assert epsilon["coordinate"] == (1.0 if noisy else None)
+    if noisy:
+        assert epsilon["user"] == 3 * epsilon["vector"] > 3
+    ledger = json.loads(Path("a/public/ledger.json").read_text())
+    shown = " ".join(release["what"] for release in ledger["releases"])
+    assert ("items that a user uploads" in shown) is noisy
+    page = Path("a/public/report.html").read_text()
+    opening = page[page.index("<main>") :]
+    assert ("No differential privacy: epsilon = infinity." in opening) is not noisy
+    assert settings_of("a")["epochs"] == 3
+
+
+def test_the_papers_preset_ends_at_the_constant_and_says_so(run: Run) -> None:
+    options = ("--data", SET, "--preset", "paper", "--mode", "simulate", "--dim", "8", "-q")
+    out = run("train", "fedgnn", *options).out
+    figures = re.search(r"test RMSE (\S+), the training mean alone has (\S+)", out)
+    assert figures is not None
+    near = abs(float(figures[1]) - float(figures[2])) <= 0.002
+    assert ("it ends at the constant predictor" in out) is near
+
+
+def test_fedgnn_in_both_modes_has_one_digest_and_recommends(run: Run) -> None:
+    rows = [
+        run("train", "fedgnn", *QUICK, "--seed", "2", "--mode", mode, "--out", mode, "--json").row
+        for mode in ("protocol", "simulate")
+    ]
+    assert rows[0]["model_digest"] == rows[1]["model_digest"]
+    assert rows[0]["rmse"] == rows[1]["rmse"]
+    listed = run("recommend", "--model", "protocol", "--user", "u3", "--json").json["rows"]
+    assert len(listed) == 10
+    assert [one["rating"] for one in listed] == sorted((o["rating"] for o in listed), reverse=True)
 
 
 def test_every_setting_of_a_rating_model_has_an_option() -> None:
