@@ -115,7 +115,8 @@ class FedGNNLearner:
     def epoch(self, number: int) -> float:
         """Every user once, in cohorts; the mean squared error of the ratings as they were met."""
         config, state = self.config, self.state
-        self.aggregation.begin(number, config.epochs)
+        with self.clock.step("aggregation"):
+            self.aggregation.begin(number, config.epochs)
         if config.neighbours != "none" and number == config.expand_after:
             self._expand()  # lines 15-17
         if config.aggregate == "clear":

@@ -7,7 +7,7 @@ import click
 import typer
 
 from recsys.cli.console import Console
-from recsys.cli.experiments import (
+from recsys.cli.experiment_options import (
     Config,
     Force,
     Resume,

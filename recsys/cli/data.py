@@ -9,7 +9,7 @@ import typer
 
 from mpc.core.durable import PRIVATE, write_durably
 from recsys.cli.console import Console
-from recsys.cli.experiments import named_task
+from recsys.cli.experiment_options import named_task
 from recsys.cli.folders import check_free
 from recsys.cli.options import Json, PlainCommand, Quiet, Verbose
 from recsys.data.catalogue import ROOT_VARIABLE, DataSet, find, list_sets

@@ -7,7 +7,6 @@ import typer
 
 from recsys.cli.console import Console
 from recsys.cli.options import Json, Quiet, Verbose
-from recsys.ratings.files import holds_rating_model
 from recsys.report.table import text_table
 
 EXAMPLES = """\b
@@ -34,6 +33,8 @@ def recommend(
     The model says which. home_km is the distance from the mean place of the user's visits in
     training; rating is the predicted one, in the units of the data.
     """
+    from recsys.ratings.files import holds_rating_model  # noqa: PLC0415 - loads scikit-learn
+
     told = _items(model, user, k) if holds_rating_model(model) else _pois(model, user, k)
     ctx.ensure_object(Console).result(*told)
 

@@ -8,7 +8,14 @@ import click
 import typer
 
 from recsys.cli.console import Console
-from recsys.cli.experiments import Config, Force, Resume, TaskName, named_task, refuse_with_resume
+from recsys.cli.experiment_options import (
+    Config,
+    Force,
+    Resume,
+    TaskName,
+    named_task,
+    refuse_with_resume,
+)
 from recsys.cli.options import Json, Quiet, Verbose, with_settings
 from recsys.cli.settings import PREFIX, collect
 from recsys.tasks import RATING, VISITS, Task

@@ -24,6 +24,7 @@ from recsys.config import TrainConfig
 from recsys.experiment import rating_sweep, sweep
 from recsys.experiment.folder import ExperimentFolder
 from recsys.experiment.job import Job
+from recsys.experiment.points import word
 from recsys.experiment.rating_sweep import RatingPlan
 from recsys.experiment.source import load_source
 from recsys.experiment.sweep import Plan
@@ -165,12 +166,8 @@ def _new_plan(settings: Settings, shared: Mapping[str, Any], wish: Wish) -> Plan
 
 
 def _label(plan: Plan | RatingPlan, row: str, value: int | float | str | None, seed: int) -> str:
-    point = "" if value is None else f"  {plan.shape.setting} {_word(value)}"
+    point = "" if value is None else f"  {plan.shape.setting} {word(value)}"
     return f"{row:13s}{point}  seed {seed}"
-
-
-def _word(value: int | float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _stored(plan: Plan | RatingPlan) -> dict[str, Any]:

@@ -11,24 +11,28 @@ Differs: Figure 4 has the published network and hyper-parameters, under which no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from recsys.data.synthetic_ratings import NAME as SYNTHETIC
-from recsys.errors import DivergenceError
 from recsys.experiment.bench import Bench
-from recsys.experiment.fit import fit_line
 from recsys.experiment.job import Job, check_job
 from recsys.experiment.outcome import Outcome
-from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
+from recsys.experiment.points import (
+    Value,
+    check_sweep,
+    finished,
+    first_sound,
+    shares,
+    train_points,
+    word,
+)
+from recsys.experiment.statistics import mean, sd
 from recsys.ratings.config import RatingConfig
 from recsys.tasks import PRESET_MODEL, RATING
 
 KINDS = ("neighbours", "noise", "pseudo", "size")
-
-Value = int | float | str
 
 SET_UP = ("key agreement", "validation")
 """Steps of a training that are no work of an epoch."""
@@ -63,7 +67,7 @@ class Shape:
 def sizes(users: int) -> tuple[int, ...]:
     """A sixteenth, eighth, quarter and half of ``users``, and all; ParameterError below 512."""
     integer("users", users, 512, 10**6)
-    return tuple((users + part // 2) // part for part in (16, 8, 4, 2, 1))
+    return shares(users)
 
 
 USERS, ITEMS = 4000, 500
@@ -129,11 +133,7 @@ class RatingPlan:
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
-        integer("seeds", self.seeds, 1, MAX_SEEDS)
-        if self.kind not in KINDS:
-            raise ParameterError(f"sweep must be one of {', '.join(KINDS)}, got {self.kind!r}")
-        if len(set(self.values)) < len(self.values):
-            raise ParameterError(f"values must be named once each, got {list(self.values)}")
+        check_sweep(KINDS, self.kind, self.values, self.seeds)
         shape = SHAPES[self.kind]
         object.__setattr__(self, "shape", shape)
         if shape.setting in self.base:
@@ -170,8 +170,8 @@ class RatingPlan:
         if setting is None or setting not in self.base:
             return self.shape.lines
         value = self.base[setting]
-        word = value if isinstance(value, str) else f"{setting} {value:g}"
-        return (Line(word, {setting: value}),)
+        name = value if isinstance(value, str) else f"{setting} {word(value)}"
+        return (Line(name, {setting: value}),)
 
     def jobs(self) -> dict[tuple[str, Value, int], Job]:
         """All trainings by (line, value, seed)."""
@@ -204,19 +204,10 @@ def rating_sweep(plan: RatingPlan, bench: Bench) -> dict[str, Any]:
     A point where a training diverged has no RMSE and is marked. Raises DivergenceError where that
     leaves nothing to draw.
     """
-    jobs = plan.jobs()
-    outcomes = dict(
-        zip(jobs, bench.together([partial(bench.run, job) for job in jobs.values()]), strict=True)
+    outcomes = train_points(
+        plan.jobs(), bench, setting=plan.shape.setting, may_diverge=plan.kind != "size"
     )
-    sound = [outcome for outcome in outcomes.values() if not outcome["diverged"]]
-    if len(sound) < (len(outcomes) if plan.kind == "size" else 1):
-        (line, value, seed), outcome = next(p for p in outcomes.items() if p[1]["diverged"])
-        raise DivergenceError(
-            f"{line} at {plan.shape.setting} {value} diverged under seed {seed}: "
-            f"{outcome['diverged']}",
-            remedy="lower --learning-rate in a new sweep",
-        )
-    first = sound[0]
+    first = first_sound(outcomes.values())
     result: dict[str, Any] = {
         "task": RATING.name,
         "kind": plan.kind,
@@ -234,16 +225,7 @@ def rating_sweep(plan: RatingPlan, bench: Bench) -> dict[str, Any]:
             for (line, value, seed), outcome in outcomes.items()
         ],
     }
-    result["result_digest"] = digest_of(
-        [
-            [row["model"], row["value"], row["seed"], row["rmse"], row["model_digest"]]
-            for row in result["rows"]
-        ]
-    )
-    if plan.kind == "size":
-        line = result["lines"][0]
-        result["fit"] = fit_line(line["x"], line["y"]) if len(line["x"]) > 2 else None
-    return result
+    return finished(result, RATING.measure)
 
 
 def _line(plan: RatingPlan, line: Line, outcomes: Outcomes) -> dict[str, Any]:

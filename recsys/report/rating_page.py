@@ -7,52 +7,58 @@ Leaks: the public page holds sums, counts and errors over groups of users or rat
     a single user is on it, which is why a second page exists.
 """
 
-import json
 import math
 
 from recsys.ratings.model import RatingModel
-from recsys.report import toml
 from recsys.report.charts import Series, line_chart
 from recsys.report.html import (
-    Page,
     bullets,
     callout,
     details,
-    facts,
     figure,
     gallery,
     table,
-    verbatim,
 )
 from recsys.report.rating_errors import LEAST, Activity, Level, by_activity, by_rating
 from recsys.report.rating_ledger import RatingLedger
 from recsys.report.rating_summary import RatingSummary, shown_rmse
 from recsys.report.rating_users_page import rating_users_page
-from recsys.report.run_blocks import privacy, sentence, shown_epsilon, spent_time, traffic, unsent
+from recsys.report.run_blocks import (
+    key_figures,
+    privacy,
+    sentence,
+    settings_of,
+    settings_section,
+    shown_epsilon,
+    spent_time,
+    titled,
+    traffic,
+    write_pages,
+)
 from recsys.report.run_folder import RunFolder
 from recsys.report.table import byte_size
-
-REPORT = "report.html"
 
 
 def write_rating_report(run: RunFolder, model: RatingModel, summary: RatingSummary) -> None:
     """Put both pages into the run folder, and the public one's numbers and ledger as JSON."""
-    run.write_public("ledger.json", _json(summary.ledger.to_dict()))
-    run.write_public("metrics.json", _json(summary.json()))
-    run.write_private(REPORT, rating_users_page(model))
-    run.write_public(REPORT, rating_page(model, summary, toml.dump(run.settings)))
+    public = rating_page(model, summary, settings_of(run))
+    write_pages(run, summary, public=public, private=rating_users_page(model))
 
 
 def rating_page(model: RatingModel, summary: RatingSummary, settings: str) -> bytes:
     """The page for everybody, of a model that ``fit`` has just trained. settings: as TOML."""
     row = summary.row
-    page = Page(f"{summary.title} on {row['data']}", f"{summary.ran}. Data: {summary.data}.")
+    page = titled(summary)
+    measures = [
+        ("test RMSE", shown_rmse(row["rmse"])),
+        ("test RMSE of the training mean", shown_rmse(row["constant_rmse"])),
+    ]
     page.section(
         "Result",
         callout(sentence(summary.ledger.headline)),
         sentence(summary.result()),
         sentence(summary.against_constant()),
-        facts(_key_figures(summary)),
+        key_figures(summary, measures, unit="coordinate", epsilon=row["epsilon"]["coordinate"]),
     )
     if summary.notes:
         page.section("Notes on the data", bullets(summary.notes))
@@ -67,33 +73,8 @@ def rating_page(model: RatingModel, summary: RatingSummary, settings: str) -> by
         "users/report.html in the run folder, which only its owner can read. On this page there "
         "is nothing about any single user.",
     )
-    page.section(
-        "Settings",
-        "As in config.toml beside this page; privrec train --config reads it.",
-        verbatim(settings),
-        details(
-            "All measures, as in metrics.json",
-            table(("name", "value"), summary.measures()),
-        ),
-    )
+    settings_section(page, summary, settings)
     return page.render()
-
-
-def _key_figures(summary: RatingSummary) -> list[tuple[str, str]]:
-    row = summary.row
-    sent, epsilon = row["bytes_per_user"], row["epsilon"]
-    nominal = " (nominal)" if summary.ledger.seeded else ""
-    figures = [
-        ("test RMSE", shown_rmse(row["rmse"])),
-        ("test RMSE of the training mean", shown_rmse(row["constant_rmse"])),
-        ("best epoch", f"{row['best_epoch']} of {row['epochs']}"),
-        ("time", f"{row['seconds']:,.1f} s"),
-        ("sent per user", unsent(row["mode"]) if sent is None else byte_size(sent)),
-    ]
-    if epsilon["coordinate"] is not None:
-        figures.append((f"epsilon per coordinate{nominal}", shown_epsilon(epsilon["coordinate"])))
-    figures.append(("epsilon per user, worst release", shown_epsilon(epsilon["headline"])))
-    return figures
 
 
 def _learning(model: RatingModel, summary: RatingSummary) -> list[str]:
@@ -248,7 +229,3 @@ def _computed(summary: RatingSummary) -> list[str]:
         f"In mode protocol a user's uploads would have {byte_size(sent)} in all, on average: "
         "computed from the sizes of messages, key agreement and matching left out."
     ]
-
-
-def _json(value: object) -> bytes:
-    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

@@ -12,7 +12,7 @@ from recsys.ratings.variants import RATING_VARIANTS
 from recsys.report.costs import Costs
 from recsys.report.rating_ledger import build_rating_ledger
 from recsys.report.rating_uploads import aggregation_of, uploads_of
-from recsys.report.summary import Summary, best_epoch, peak_memory
+from recsys.report.summary import Summary, best_epoch, of_a_run
 
 _SUMS = {
     "secure": "secure sums",
@@ -103,13 +103,7 @@ def summarise_ratings(
         "validation_ratings": len(parts.validation),
         "test_ratings": len(parts.test),
         "fallbacks": fallbacks(model),
-        "clipped": costs.clipped,
-        "steps": costs.steps,
-        "traffic": costs.to_dict()["traffic"],
-        "peak_memory_bytes": peak_memory(),
-        "seed": config.seed,
-        "out": str(folder),
-        "notes": list(notes),
+        **of_a_run(costs, config.seed, folder, notes),
     }
     return RatingSummary(
         row=row,

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.report.charts import Series, line_chart
-from recsys.report.compare_text import PRIVACY
-from recsys.report.html import Page, bullets, facts, figure, gallery, paragraph, table
+from recsys.report.html import Page, bullets, figure, paragraph, table
 from recsys.report.rating_sweep_text import clients_fit, rating_sweep_table
-from recsys.report.table import byte_size
+from recsys.report.sweep_blocks import by_size, measured_section, spread_caption, whiskers
 
 TITLES = {
     "neighbours": "Network and neighbours",
@@ -54,23 +53,11 @@ def rating_sweep_page(result: Mapping[str, Any]) -> bytes:
         *([bullets(clients_fit(result))] if clients_fit(result) else []),
         paragraph(_NOTES[kind]),
     )
-    page.section(
-        "How it was measured",
-        facts(
-            [
-                ("mode", result["mode"]),
-                ("seeds", str(result["seeds"])),
-                ("users", f"{data['users']:,}" if kind != "size" else "by point"),
-                ("items", f"{data['items']:,}"),
-                *_constant(result),
-            ]
-        ),
-        paragraph(
-            "All settings but those that vary are the defaults, those of a preset, or as given; "
-            "config.toml beside this page has them."
-        ),
-        paragraph(f"{PRIVACY.capitalize()}."),
-        paragraph(f"Digest of the result: {result['result_digest']}"),
+    measured_section(
+        page,
+        result,
+        [("items", f"{data['items']:,}"), *_constant(result)],
+        "All settings but those that vary are the defaults, those of a preset, or as given",
     )
     return page.render()
 
@@ -85,7 +72,8 @@ def _constant(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _figures(result: Mapping[str, Any]) -> list[str]:
     kind = result["kind"]
     if kind == "size":
-        return [gallery(_times(result), _memory(result))]
+        clients = [row["users"] for row in result["rows"]]
+        return [by_size(result, clients, "clients", " ".join(clients_fit(result)))]
     words = [str(x) for x in result["lines"][0]["x"]] if kind == "neighbours" else []
     right = [
         Series(f"{line['model']}, right axis", line["x"], line["second"], dashed=True)
@@ -100,37 +88,9 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
         right=right,
         right_label=result["second_label"],
     )
-    spread = " Whiskers are one standard deviation over the seeds." if result["seeds"] > 1 else ""
-    return [figure(chart, f"{LEADS[kind]}{spread}", LEADS[kind])]
+    return [figure(chart, spread_caption(LEADS[kind], result), LEADS[kind])]
 
 
 def _series(line: Mapping[str, Any], *, worded: bool) -> Series:
-    known = None if all(sd is None for sd in line["sd"]) else [sd or 0.0 for sd in line["sd"]]
     places = range(len(line["x"])) if worded else line["x"]
-    return Series(line["model"], places, line["y"], error=known)
-
-
-def _times(result: Mapping[str, Any]) -> str:
-    (line,) = result["lines"]
-    series = [Series("measured", line["x"], line["y"], line=False)]
-    fit = result["fit"]
-    if fit is not None:
-        ends = [0, max(line["x"])]
-        fitted = [fit["intercept"] + fit["slope"] * x for x in ends]
-        series.append(Series("straight line", ends, fitted, dashed=True, marker=None))
-    svg = line_chart(series, x_label=result["x_label"], y_label="seconds of training")
-    return figure(svg, " ".join(clients_fit(result)), "Training time by number of clients")
-
-
-def _memory(result: Mapping[str, Any]) -> str:
-    rows = result["rows"]
-    clients = [row["users"] for row in rows]
-    peaks = [row["peak_memory_bytes"] / 1e9 for row in rows]
-    svg = line_chart(
-        [Series("peak memory", clients, peaks)], x_label=result["x_label"], y_label="GB"
-    )
-    largest = byte_size(max(row["peak_memory_bytes"] for row in rows))
-    caption = (
-        f"Peak memory of the process that plays all parties, data included; at most {largest}."
-    )
-    return figure(svg, caption, "Peak memory by number of clients")
+    return Series(line["model"], places, line["y"], error=whiskers(line))

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.report.compare_text import PRIVACY
-from recsys.report.compare_text import auc as four_decimals
+from recsys.experiment.points import word
+from recsys.report.compare_words import ending, four_decimals, indented
 from recsys.report.ledger import shown
 from recsys.report.sweep_text import DIVERGED
 from recsys.report.table import Row, byte_size, text_table
@@ -17,12 +17,10 @@ def rating_sweep_lines(result: Mapping[str, Any]) -> list[str]:
     return [
         f"data     {result['data']['data']}, mode {result['mode']}",
         "",
-        *(f"  {line}" for line in text_table(header, rows, right=right)),
+        *indented(text_table(header, rows, right=right)),
         "",
         *clients_fit(result),
-        f"digest   {result['result_digest']}",
-        PRIVACY,
-        f"report   {result['out']}/public/report.html",
+        *ending(result),
     ]
 
 
@@ -38,12 +36,8 @@ def rating_sweep_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
             more = [_second(result["kind"], line["second"][at])] if second else []
             note = DIVERGED.replace("AUC", "RMSE") if x in line["diverged"] else ""
             figures = (four_decimals(y), four_decimals(spread))
-            rows.append((line["model"], _place(x), *figures, *more, note))
+            rows.append((line["model"], word(x), *figures, *more, note))
     return header, rows
-
-
-def _place(x: float | str) -> str:
-    return x if isinstance(x, str) else f"{x:g}"
 
 
 def _second(kind: str, value: float | None) -> str:

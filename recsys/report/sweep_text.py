@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.report.compare_text import PRIVACY, auc
+from recsys.report.compare_words import ending, four_decimals, indented
 from recsys.report.table import Row, byte_size, text_table
 
 INSECURE = "insecure: fewer than 3 neighbours protect nobody; simulated only"
@@ -17,12 +17,10 @@ def sweep_lines(result: Mapping[str, Any]) -> list[str]:
     return [
         f"data     {result['data']['data']}, mode {result['mode']}",
         "",
-        *(f"  {line}" for line in text_table(header, rows, right=right)),
+        *indented(text_table(header, rows, right=right)),
         "",
         *fit_lines(result),
-        f"digest   {result['result_digest']}",
-        PRIVACY,
-        f"report   {result['out']}/public/report.html",
+        *ending(result),
     ]
 
 
@@ -37,12 +35,20 @@ def sweep_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
     for line in result["lines"]:
         if line["flat"]:
             note = DIVERGED if line["diverged"] else ""
-            rows.append((line["model"], "any", auc(line["y"][0]), auc(line["sd"][0]), note))
+            rows.append(
+                (
+                    line["model"],
+                    "any",
+                    four_decimals(line["y"][0]),
+                    four_decimals(line["sd"][0]),
+                    note,
+                )
+            )
             continue
         for x, y, spread in zip(line["x"], line["y"], line["sd"], strict=True):
             marks = ((INSECURE, line["insecure"]), (DIVERGED, line["diverged"]))
             note = "; ".join(text for text, points in marks if x in points)
-            rows.append((line["model"], f"{x:g}", auc(y), auc(spread), note))
+            rows.append((line["model"], f"{x:g}", four_decimals(y), four_decimals(spread), note))
     return header, rows
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from mpc.core.errors import ParameterError
+from recsys.array_files import pack_arrays, read_arrays
 from recsys.baselines.fm import FM
 from recsys.config import TrainConfig
 from recsys.errors import DataError
-from recsys.model_files import pack_arrays, read_arrays, read_model
+from recsys.model_files import read_model
 from recsys.prirec import PriRec
 from recsys.recommender import Recommender
 from tests.recsys.worlds import city, small
