@@ -20,7 +20,9 @@ Examples:
   privrec train prirec
   privrec train prirec --data my-city --out city
   privrec recommend --model city --user 17
+  privrec train fedgnn
   privrec compare --models fm,prirec
+  privrec compare --models bias,fedgnn
   privrec sweep neighbours
   privrec audit randomized-response
 """
@@ -71,6 +73,6 @@ def _root(
         typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Recommend places without collecting anyone's history: PriRec and its baselines."""
+    """Recommend places and items without collecting histories: PriRec, FedGNN, baselines."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())

@@ -14,19 +14,20 @@ from recsys.cli.experiment_options import (
     Seeds,
     TaskName,
     Workers,
-    named_task,
     refuse_with_resume,
 )
 from recsys.cli.options import Json, Quiet, Verbose, with_settings
 from recsys.cli.settings import PREFIX, collect
-from recsys.tasks import TASKS
+from recsys.cli.task_choice import task_of_rows
+from recsys.tasks import DATA, TASKS
 
 EXAMPLES = """\b
 Examples:
   privrec compare
   privrec compare --data foursquare-tokyo --max-positives 5 --out tokyo
   privrec compare --models fm,prirec,prirec-random --trials 0 --seeds 5
-  privrec compare --task rating --data ml-100k
+  privrec compare --data ml-100k
+  privrec compare --models bias,svdpp,fedgnn
   privrec compare --resume tokyo
 """
 
@@ -104,11 +105,12 @@ def compare(
         if name in given.values:
             instead = "--models" if name == "model" else "--seeds"
             raise click.UsageError(f"{name} has no meaning in a comparison, use {instead}", ctx)
-    chosen = named_task(task)
+    rows = () if models is None else tuple(name.strip() for name in models.split(","))
+    chosen = task_of_rows(task, rows, given.values.get(DATA))
     start_comparison(
         given.settings(chosen),
         given.values,
-        rows=chosen.rows if models is None else tuple(name.strip() for name in models.split(",")),
+        rows=rows or chosen.rows,
         seeds=3 if seeds is None else seeds,
         trials=chosen.enough if trials is None else trials,
         workers=workers,

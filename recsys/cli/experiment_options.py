@@ -7,7 +7,7 @@ import click
 import typer
 
 from recsys.cli.settings import PREFIX, given_options
-from recsys.tasks import TASKS, VISITS, Task, find_task
+from recsys.tasks import TASKS
 
 Seeds = Annotated[
     int | None, typer.Option(help="Seeds 0 to N-1, each a split of its own. [3]", metavar="N")
@@ -35,7 +35,7 @@ TaskName = Annotated[
         "--task",
         envvar=f"{PREFIX}TASK",
         show_envvar=False,
-        help="What the models learn from. [visits]",
+        help="What the models learn from. [told by the other options, else visits]",
         metavar="|".join(TASKS),
         show_default=False,
     ),
@@ -51,8 +51,3 @@ def refuse_with_resume(ctx: typer.Context) -> None:
     if given:
         name = next(iter(given)).replace("_", "-")
         raise click.UsageError(f"--{name} has no meaning with --resume", ctx)
-
-
-def named_task(name: str | None) -> Task:
-    """The task that ``--task`` names. ParameterError for one that there is not."""
-    return VISITS if name is None else find_task(name)

@@ -20,6 +20,7 @@ from recsys.cli.experiments import (
 )
 from recsys.cli.folders import new_folder
 from recsys.cli.settings import Given, Settings
+from recsys.cli.task_choice import check_task
 from recsys.config import TrainConfig
 from recsys.experiment import rating_sweep, sweep
 from recsys.experiment.folder import ExperimentFolder
@@ -72,6 +73,8 @@ def start_sweep(
         own = rating_sweep.own_settings(wish.kind)
         given = replace(given, values={**own, **given.values})
     settings, named = given.settings(task), given.values
+    if wish.kind != "size":
+        check_task(task, settings.data, "this sweep learns")
     shared = _shared(settings, named, wish.kind)
     plan = _new_plan(settings, shared, wish)
     folder = out or new_folder(f"{KIND}-{wish.kind}")

@@ -11,6 +11,7 @@ from recsys.cli.failures import InterruptedRunError
 from recsys.cli.folders import new_folder
 from recsys.cli.rating_training import RatingTraining
 from recsys.cli.settings import Settings, build
+from recsys.cli.task_choice import check_task
 from recsys.cli.visit_training import VisitTraining
 from recsys.config import TrainConfig
 from recsys.report.costs import Costs
@@ -52,6 +53,7 @@ class Training(Protocol):
 
 def start_run(settings: Settings, out: Path | None, console: Console, *, force: bool) -> None:
     """Train anew in ``out``, by default a new folder below runs/."""
+    check_task(settings.task, settings.data, f"{settings.train.model} learns")
     training = _training(settings)
     folder = out or new_folder(f"{settings.train.model.replace('-', '-minus')}-{training.name}")
     with RunFolder(

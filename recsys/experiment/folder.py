@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mpc.core.durable import PUBLIC, write_durably
 from mpc.core.errors import ParameterError
 from recsys.experiment.job import Job
 from recsys.experiment.outcome import Outcome
@@ -73,7 +72,7 @@ class ExperimentFolder(HeldFolder):
     def keep(self, job: Job, outcome: Outcome) -> None:
         """Store the outcome of ``job``, durably."""
         text = as_json({"format": FORMAT, "outcome": outcome})
-        write_durably(self._jobs / f"{job.key}.json", text, mode=PUBLIC)
+        self.write_public(f"jobs/{job.key}.json", text)
 
     @property
     def _jobs(self) -> Path:

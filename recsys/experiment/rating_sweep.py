@@ -241,7 +241,10 @@ def _line(plan: RatingPlan, line: Line, outcomes: Outcomes) -> dict[str, Any]:
         "x": list(plan.values),
         "y": [mean(each) for each in values],
         "sd": [sd(each) for each in values],
-        "second": [mean([point[second] for point in each]) for each in figures] if second else [],
+        "second": [_second(plan.kind, [p[second] for p in each]) for each in figures]
+        if second
+        else [],
+        "guesses": [next((p["guesses"] for p in each if p["guesses"]), None) for each in figures],
         "diverged": [
             x
             for x, each in zip(plan.values, points, strict=True)
@@ -250,12 +253,18 @@ def _line(plan: RatingPlan, line: Line, outcomes: Outcomes) -> dict[str, Any]:
     }
 
 
+def _second(kind: str, values: list[float | None]) -> float | None:
+    """The mean over the seeds; of epsilon the largest, which a mean could round down."""
+    known = [value for value in values if value is not None]
+    return max(known, default=None) if kind == "noise" else mean(values)
+
+
 def _figures(outcome: Outcome) -> dict[str, Any]:
     names = (
         *("rmse", "validation_rmse", "constant_rmse", "epochs", "best_epoch", "seconds", "steps"),
         *("model_digest", "users", "items", "train_ratings", "peak_memory_bytes", "fallbacks"),
         *("bytes_per_user", "bytes_counted", "upload_bytes", "epsilon", "mode", "clipped"),
-        "diverged",
+        *("guesses", "diverged"),
     )
     figures = {name: outcome.get(name) for name in names}
     apart = sum(outcome.get("steps", {}).get(name, 0.0) for name in SET_UP)

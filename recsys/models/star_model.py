@@ -36,7 +36,7 @@ from recsys.ratings.config import RatingConfig
 RIDGE_WEIGHTS = "ridge"
 """Name of the logarithms of the ridges, of the embedding and of the bias."""
 
-RIDGE = (4.0, 0.3)
+RIDGE = (4.0, 2.0)
 """Where the ridges of an embedding and of a bias start; without embeddings the latter stays."""
 
 

@@ -39,7 +39,8 @@ class RatingConfig:
         ``patience`` epochs without a better validation RMSE.
     learning_rate, penalty: of the shared parameters; None takes the model's own, tuned on
         validation.  bias_penalty: of the items' biases, where they have one of their own; None
-        as ``penalty``.  decay: factor of the learning rate from epoch to epoch.
+        as ``penalty``.  decay: factor of the learning rate from epoch to epoch; of FedGNN every 8
+        rounds where an epoch has more.  init_scale: standard deviation of the first embeddings.
     user_fit: how the device of a FedGNN user finds her own embedding and bias: ``solve`` for the
         best fit to her ratings, of which each is then predicted by a fit to the other ones;
         ``steps`` for gradient steps, as in the paper.  user_rate: of these, and of neighbours.
@@ -81,7 +82,7 @@ class RatingConfig:
     optimizer: str = "adam"
     loss: str = "squared"
     reduction: str = "sum"
-    init_scale: float = 0.1
+    init_scale: float = 0.2
     gnn: str = "gcn"
     center: bool = True
     bias: bool = True

@@ -45,10 +45,15 @@ def curves(rows: Rows, task: Task, caption: str, *, least: int = 1) -> list[str]
     return [figure(svg, caption, "Learning curves of all rows")]
 
 
-def gaps(result: Mapping[str, Any]) -> str:
-    """The differences that tell something."""
+def gaps(result: Mapping[str, Any], what: str) -> list[str]:
+    """The differences that tell something, if there are any. what: they are, in words."""
+    if not result["gaps"]:
+        return []
     header, cells = gap_table(result["gaps"])
-    return table(header, cells, right=(2, 3))
+    return [
+        paragraph(f"{what}, and the spread that they have to be seen against:"),
+        table(header, cells, right=(2, 3)),
+    ]
 
 
 def search_section(

@@ -44,8 +44,7 @@ def comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
         ),
         table(HEADER, table_rows(result), right=RIGHT),
         *([bullets(diverged)] if diverged else []),
-        paragraph("Differences in test AUC, and the spread that they have to be seen against:"),
-        gaps(result),
+        *gaps(result, "Differences in test AUC"),
         paragraph(
             "AUC is pooled over all test pairs; the user mean is the mean of the users' own. sd is "
             "the sample standard deviation over the seeds, each of which has a split of its own."

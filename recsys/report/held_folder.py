@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from mpc.core.durable import PUBLIC, write_durably
+from mpc.core.durable import PRIVATE, PUBLIC, write_durably
 from mpc.core.errors import ParameterError
 from recsys.errors import DataError
 from recsys.report.lock import LOCK, FolderLock
@@ -37,6 +37,10 @@ class HeldFolder:
     def write_public(self, name: str, data: bytes) -> None:
         """Replace a file of public/ in one step."""
         write_durably(self.path / "public" / name, data, mode=PUBLIC)
+
+    def write_private(self, name: str, data: bytes, part: str = "users") -> None:
+        """Replace a file of users/, or of another part, in one step, for the owner's eyes only."""
+        write_durably(self.path / part / name, data, mode=PRIVATE)
 
     def _remove(self, folders: Iterable[Path]) -> None:
         """Remove the lock and, as far as they are empty, ``folders`` and those that were made."""

@@ -8,14 +8,14 @@ from recsys.report.compare_blocks import bars, curves, data_section, gaps, searc
 from recsys.report.compare_words import PRIVACY, four_decimals, in_words
 from recsys.report.html import Page, bullets, facts, gallery, paragraph, table
 from recsys.report.rating_compare_text import (
-    COMPUTED,
-    HEADER,
-    RIGHT,
-    rating_rows,
+    legend,
+    note_lines,
+    published_rmse,
+    rating_table,
     reason_lines,
     searched_axes,
 )
-from recsys.report.rating_paper import REASONS, in_table, paper_rmse
+from recsys.report.rating_paper import REASONS, has_figures, in_table, paper_rmse
 from recsys.report.rating_summary import against_constant
 from recsys.tasks import RATING
 
@@ -29,7 +29,8 @@ def rating_comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
         f"{len(rows)} models on {data['data']}",
         f"Test RMSE of {', '.join(row['model'] for row in rows)}, trained alike.",
     )
-    reasons = reason_lines(result)
+    header, cells = rating_table(result)
+    remarks = [*reason_lines(result), *note_lines(result)]
     page.section(
         "Result",
         facts(
@@ -53,12 +54,11 @@ def rating_comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
                 least=2,
             ),
         ),
-        table(HEADER, rating_rows(result), right=RIGHT),
-        *([bullets(reasons)] if reasons else []),
-        paragraph(f"{COMPUTED[0].upper()}{COMPUTED[1:]}."),
+        table(header, cells, right=range(1, len(header))),
+        *([bullets(remarks)] if remarks else []),
+        *(paragraph(f"{line[0].upper()}{line[1:]}.") for line in legend(result)),
         *_literal(rows),
-        paragraph("Differences in test RMSE, above 0 where the row is better, and their spread:"),
-        gaps(result),
+        *gaps(result, "Differences in test RMSE, above 0 where the row is better"),
         paragraph(
             "RMSE is in rating units, over all test ratings; predictions stay within the range of "
             "the set. sd is the sample standard deviation over the seeds. Fallbacks are test "
@@ -94,13 +94,17 @@ def _literal(rows: list[dict[str, Any]]) -> list[str]:
 
 def _paper(result: Mapping[str, Any]) -> list[str]:
     data = result["data"]["data"]
+    if not has_figures(data):
+        return [f"Table 3 of the FedGNN paper (arXiv:2102.04925) has no figures of {data}."]
     cells = []
     for row in result["rows"]:
-        found = paper_rmse(row["model"], data)
-        note = "" if found is not None else "no such row in the paper"
-        if found is None and in_table(row["model"]):
-            note = "not to be read in the source that was at hand, or not of these data"
-        cells.append((row["model"], four_decimals(row["rmse"]), _paper_figure(found), note))
+        note = ""
+        if not in_table(row["model"]):
+            note = "no such row in the paper"
+        elif paper_rmse(row["model"], data) is None:
+            note = "missing in the rendering of the paper that was at hand"
+        ours = four_decimals(row["rmse"])
+        cells.append((row["model"], ours, published_rmse(row, result), note))
     return [
         paragraph(
             "Test RMSE beside Table 3 of the FedGNN paper (arXiv:2102.04925), whose FedGNN is the "
@@ -110,10 +114,6 @@ def _paper(result: Mapping[str, Any]) -> list[str]:
         paragraph("Why the figures differ:"),
         bullets(REASONS),
     ]
-
-
-def _paper_figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:g}"
 
 
 def _privacy(rows: list[dict[str, Any]]) -> list[str]:

@@ -9,6 +9,7 @@ Leaks: the public page holds sums, counts and errors over groups of users or rat
 
 import math
 
+from ldp.clipped_laplace import VectorCost
 from recsys.ratings.model import RatingModel
 from recsys.report.charts import Series, line_chart
 from recsys.report.html import (
@@ -60,8 +61,9 @@ def rating_page(model: RatingModel, summary: RatingSummary, settings: str) -> by
         sentence(summary.against_constant()),
         key_figures(summary, measures, unit="coordinate", epsilon=row["epsilon"]["coordinate"]),
     )
-    if summary.notes:
-        page.section("Notes on the data", bullets(summary.notes))
+    notes = [*summary.notes, *row["model_notes"]]
+    if notes:
+        page.section("Notes", bullets(notes))
     page.section("Learning curve", *_learning(model, summary))
     page.section("Privacy", *_losses(summary), *privacy(summary))
     page.section("Errors", *_errors(model))
@@ -110,22 +112,34 @@ def _learning(model: RatingModel, summary: RatingSummary) -> list[str]:
 
 
 def _losses(summary: RatingSummary) -> list[str]:
-    """The three losses of the noise, of which the paper states the first."""
+    """The losses of each kind of noise, of which the paper states the first; and what has none."""
     ledger = summary.ledger
-    cost = ledger.cost if isinstance(ledger, RatingLedger) else None
-    if cost is None:
+    if not isinstance(ledger, RatingLedger):
         return []
+    blocks: list[str] = []
+    rows = [row for what, cost in ledger.costs for row in _three(what, cost)]
+    if rows:
+        header = ("what the noise protects", "coordinates", "epsilon")
+        blocks = [
+            table(header, rows, right=(1, 2)),
+            "Losses add up: a whole upload costs as much as its coordinates together, a training "
+            "as much as its uploads (basic composition). Rounded up.",
+        ]
+    if ledger.guesses is not None:
+        blocks.append(f"No epsilon covers which items a user uploads. {ledger.guesses}")
+    return blocks
+
+
+def _three(what: str, cost: VectorCost) -> list[tuple[str, str, str]]:
+    """The loss about a coordinate, about a vector, and about a user after all rounds."""
     rows = [
-        ("one coordinate of one upload", "1", shown_epsilon(cost.coordinate)),
-        ("one whole upload", f"{cost.coordinates:,}", shown_epsilon(cost.vector)),
-        (
-            f"a user's {cost.rounds:,} uploads",
-            f"{cost.coordinates * cost.rounds:,}",
-            shown_epsilon(cost.user),
-        ),
+        (f"one coordinate of one {what}", "1", shown_epsilon(cost.coordinate)),
+        (f"one whole {what}", f"{cost.coordinates:,}", shown_epsilon(cost.vector)),
     ]
-    header = ("what the noise on uploads protects", "coordinates", "epsilon")
-    return [table(header, rows, right=(1, 2))]
+    if cost.rounds > 1:
+        every = f"{cost.coordinates * cost.rounds:,}"
+        rows.append((f"a user's {cost.rounds:,} {what}s", every, shown_epsilon(cost.user)))
+    return rows
 
 
 def _errors(model: RatingModel) -> list[str]:

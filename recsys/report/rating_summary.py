@@ -35,6 +35,7 @@ class RatingSummary(Summary):
             "",
             f"data     {self.data}",
             f"model    {self.ran}",
+            *(f"note     {note}" for note in self.row["model_notes"]),
             f"result   {self.result()}",
             f"         {self.against_constant()}",
             f"digest   {self.row['model_digest']}",
@@ -77,7 +78,6 @@ def summarise_ratings(
 ) -> RatingSummary:
     """Measure a model that ``fit`` has just trained, on the test part of its data."""
     parts, history, config = model.parts_, model.history_, model.config
-    notes = [*notes, *_notes(model)]
     ledger = build_rating_ledger(model)
     best = best_epoch(model)
     uploads = uploads_of(model, costs)
@@ -104,6 +104,8 @@ def summarise_ratings(
         "test_ratings": len(parts.test),
         "fallbacks": fallbacks(model),
         **of_a_run(costs, config.seed, folder, notes),
+        "model_notes": _model_notes(model),
+        "guesses": None if ledger.guesses is None else ledger.guesses.to_dict(),
     }
     return RatingSummary(
         row=row,
@@ -118,7 +120,7 @@ def summarise_ratings(
     )
 
 
-def _notes(model: RatingModel) -> list[str]:
+def _model_notes(model: RatingModel) -> list[str]:
     """What the learner has to say: a side without a graph, too few pseudo-interacted items."""
     learner = model.learner_
     notes = list(getattr(learner, "notes", ()))

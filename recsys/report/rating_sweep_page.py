@@ -4,9 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.report.charts import Series, line_chart
-from recsys.report.html import Page, bullets, figure, paragraph, table
+from recsys.report.html import Page, figure, paragraph, table
 from recsys.report.rating_sweep_text import clients_fit, rating_sweep_table
-from recsys.report.sweep_blocks import by_size, measured_section, spread_caption, whiskers
+from recsys.report.sweep_blocks import (
+    by_size,
+    fit_blocks,
+    measured_section,
+    spread_caption,
+    whiskers,
+)
+from recsys.report.table import numeric_columns
 
 TITLES = {
     "neighbours": "Network and neighbours",
@@ -33,7 +40,9 @@ _NOTES = {
     "single training has those figures.",
     "pseudo": "No number of pseudo-interacted items gives a finite epsilon: every upload holds all "
     "items that the user rated. In mode simulate the bytes are computed from the sizes of "
-    "messages.",
+    "messages. Guessed is how much of a user's history is right if, of her upload, those items are "
+    "named that most users upload, as many as she rated; in brackets, if items are named at "
+    "random. A dash: everybody uploads the whole catalogue.",
     "size": "Training is the epochs alone: gradients, encoding, pads and sums. Key agreement "
     "happens once. Every client belongs to a cohort of fixed size, so that she meets as many peers "
     "however many there are.",
@@ -45,12 +54,11 @@ def rating_sweep_page(result: Mapping[str, Any]) -> bytes:
     kind, data = result["kind"], result["data"]
     page = Page(f"{TITLES[kind]}: {data['data']}", LEADS[kind])
     header, rows = rating_sweep_table(result)
-    right = tuple(range(1, len(header) - (kind != "size")))
     page.section("Figure", *_figures(result))
     page.section(
         "Points",
-        table(header, rows, right=right),
-        *([bullets(clients_fit(result))] if clients_fit(result) else []),
+        table(header, rows, right=numeric_columns(rows)),
+        *fit_blocks(clients_fit(result)),
         paragraph(_NOTES[kind]),
     )
     measured_section(
@@ -73,11 +81,18 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
     kind = result["kind"]
     if kind == "size":
         clients = [row["users"] for row in result["rows"]]
-        return [by_size(result, clients, "clients", " ".join(clients_fit(result)))]
+        return [by_size(result, clients, "clients", clients_fit(result))]
     words = [str(x) for x in result["lines"][0]["x"]] if kind == "neighbours" else []
+    many = len(result["lines"]) > 1  # then a line and its partner share a colour
     right = [
-        Series(f"{line['model']}, right axis", line["x"], line["second"], dashed=True)
-        for line in result["lines"]
+        Series(
+            f"{line['model']}, right axis",
+            line["x"],
+            line["second"],
+            dashed=True,
+            colour=number if many else None,
+        )
+        for number, line in enumerate(result["lines"])
         if line["second"]
     ]
     chart = line_chart(

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.core.durable import PRIVATE, write_durably
 from mpc.core.errors import ParameterError
 from mpc.core.rng import SYSTEM_RNG
 from recsys.array_files import pack_arrays, read_arrays
@@ -168,7 +167,7 @@ class RunFolder(HeldFolder):
             raise _lost(path, "is lost")
         else:
             keys = SYSTEM_RNG.words((users, MEMO_KEY_BYTES), np.uint8)
-            write_durably(path, pack_arrays({"keys": keys}), mode=PRIVATE)
+            self.write_private(path.name, pack_arrays({"keys": keys}))
         if not self._run["answers_given"]:
             self._write_run(answers_given=True)
         return keys
@@ -195,8 +194,8 @@ class RunFolder(HeldFolder):
         """Write both checkpoints, then state.json, which makes them count; then drop older ones."""
         number = self.checkpoints + 1
         name = _checkpoint(number)
-        write_durably(self.path / "users" / name, pack_arrays(snapshot.users), mode=PRIVATE)
-        write_durably(self.path / "recommender" / name, pack_arrays(snapshot.recommender))
+        self.write_private(name, pack_arrays(snapshot.users))
+        self.write_private(name, pack_arrays(snapshot.recommender), "recommender")
         state: dict[str, Any] = {
             "format": FORMAT,
             "checkpoint": number,
@@ -206,10 +205,6 @@ class RunFolder(HeldFolder):
         self.write_public("state.json", as_json(state))
         self._state = state
         self._drop_checkpoints(keep=name)
-
-    def write_private(self, name: str, data: bytes) -> None:
-        """Replace a file of users/ in one step, for the owner's eyes only."""
-        write_durably(self.path / "users" / name, data, mode=PRIVATE)
 
     def _start(self, settings: Mapping[str, toml.Value], libraries: Sequence[str]) -> None:
         for part in _PARTS:

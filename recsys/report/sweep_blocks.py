@@ -5,7 +5,8 @@ from typing import Any
 
 from recsys.report.charts import Series, line_chart
 from recsys.report.compare_words import PRIVACY
-from recsys.report.html import Page, facts, figure, gallery, paragraph
+from recsys.report.html import Page, bullets, facts, figure, gallery, paragraph
+from recsys.report.sweep_words import Fit
 from recsys.report.table import byte_size
 
 
@@ -23,20 +24,28 @@ def spread_caption(lead: str, result: Mapping[str, Any]) -> str:
     return f"{lead} Whiskers are one standard deviation over the seeds."
 
 
-def by_size(result: Mapping[str, Any], sizes: Sequence[float], what: str, fit: str) -> str:
-    """Time and peak memory of the points. sizes: of ``what``, in their order.  fit: in words."""
+def fit_blocks(fit: Fit | None) -> list[str]:
+    """What the line through times says, where there is one."""
+    return [] if fit is None else [bullets(fit.sentences())]
+
+
+def by_size(result: Mapping[str, Any], sizes: Sequence[float], what: str, fit: Fit | None) -> str:
+    """Time and peak memory of the points. sizes: of ``what``, in their order.  fit: of time."""
     return gallery(_times(result, what, fit), _memory(result, sizes, what))
 
 
-def _times(result: Mapping[str, Any], what: str, fit: str) -> str:
+def _times(result: Mapping[str, Any], what: str, fit: Fit | None) -> str:
     (line,) = result["lines"]
     series = [Series("measured", line["x"], line["y"], line=False)]
     if result["fit"] is not None:
         ends = [0, max(line["x"])]
         fitted = [result["fit"]["intercept"] + result["fit"]["slope"] * x for x in ends]
         series.append(Series("straight line", ends, fitted, dashed=True, marker=None))
-    svg = line_chart(series, x_label=result["x_label"], y_label="seconds of training")
-    return figure(svg, fit, f"Training time by number of {what}")
+    svg = line_chart(
+        series, x_label=result["x_label"], y_label="seconds of training", from_zero=True
+    )
+    caption = "Seconds of training." if fit is None else " ".join(fit.sentences())
+    return figure(svg, caption, f"Training time by number of {what}")
 
 
 def _memory(result: Mapping[str, Any], sizes: Sequence[float], what: str) -> str:

@@ -4,9 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.report.charts import Series, line_chart
-from recsys.report.html import Page, bullets, figure, gallery, paragraph, table
-from recsys.report.sweep_blocks import by_size, measured_section, spread_caption, whiskers
-from recsys.report.sweep_text import INSECURE, fit_lines, sweep_table
+from recsys.report.html import Page, figure, gallery, paragraph, table
+from recsys.report.sweep_blocks import (
+    by_size,
+    fit_blocks,
+    measured_section,
+    spread_caption,
+    whiskers,
+)
+from recsys.report.sweep_text import INSECURE, samples_fit, sweep_table
+from recsys.report.table import numeric_columns
 
 TITLES = {
     "iterations": "Loss by epoch",
@@ -28,9 +35,8 @@ def sweep_page(result: Mapping[str, Any]) -> bytes:
     kind, data = result["kind"], result["data"]
     page = Page(f"{TITLES[kind]}: {data['data']}", LEADS[kind])
     header, rows = sweep_table(result)
-    right = tuple(range(1, len(header) - (kind in ("neighbours", "epsilon"))))
     page.section("Figure", *_figures(result))
-    page.section("Points", table(header, rows, right=right), *_notes(result))
+    page.section("Points", table(header, rows, right=numeric_columns(rows)), *_notes(result))
     measured_section(
         page,
         result,
@@ -44,7 +50,7 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
     kind = result["kind"]
     if kind == "size":
         samples = [row["train_pairs"] for row in result["rows"]]
-        return [by_size(result, samples, "samples", " ".join(fit_lines(result)))]
+        return [by_size(result, samples, "samples", samples_fit(result))]
     if kind == "iterations":
         return [gallery(*(_losses(result, part) for part in ("training", "test")))]
     areas = line_chart(
@@ -79,7 +85,7 @@ def _losses(result: Mapping[str, Any], part: str) -> str:
 def _notes(result: Mapping[str, Any]) -> list[str]:
     if result["kind"] == "size":
         return [
-            bullets(fit_lines(result)),
+            *fit_blocks(samples_fit(result)),
             paragraph(
                 "Training is the epochs alone: pads, secure sums, gradients and aggregation. Key "
                 "agreement happens once, and so do the randomized answers, of which there is one "

@@ -15,9 +15,9 @@ from recsys.fedgnn import FedGNNLearner
 from recsys.report.run_folder import RunFolder
 from tests.recsys.fedgnn_cases import PAPER_LIKE, crowd, fitted
 
-USERS = 60
+USERS = 32
 EPOCHS: dict[str, Any] = {
-    **{"epochs": 4, "patience": 4, "cohort": 15, "min_cohort": 5},
+    **{"epochs": 4, "patience": 4, "cohort": 8, "min_cohort": 5},
     "mode": "protocol",
 }
 MET: dict[str, Any] = {"gnn": "ggnn", "neighbours": "trainable", "match_items": 4}

@@ -20,6 +20,7 @@ from recsys.data.rating_files import load_ratings
 from recsys.data.ratings import Ratings, Triples
 from recsys.errors import DataError, DivergenceError, PrivacyRefusal
 from recsys.fedgnn import (
+    DECAY_ROUNDS,
     OWN,
     WEIGHT_PENALTY,
     FedGNN,
@@ -32,6 +33,7 @@ from recsys.models.star_devices import unflat
 from recsys.models.star_model import RIDGE, client_gradients
 from recsys.ratings.config import NETWORKS, RatingConfig
 from recsys.ratings.expansion import Neighbourhood, find_neighbours
+from recsys.ratings.gradients import RoundSum
 from recsys.ratings.model import rmse
 from recsys.ratings.presets import PRESETS
 from recsys.simulation import SimulationRng
@@ -301,6 +303,20 @@ def test_the_mean_is_over_the_clients_of_the_round_and_adam_counts_rounds() -> N
     assert learner.state["items"] == pytest.approx(expected_step(start, gradients, "adam", 1.0))
 
 
+@pytest.mark.parametrize("users", [48, 144])
+def test_the_rate_decays_with_epochs_and_faster_where_an_epoch_has_many_rounds(users: int) -> None:
+    """3 cohorts count as one decay, 9 as nine eighths of one."""
+    learner = new_learner(crowd(users), cohort=16, optimizer="sgd", decay=0.5, learning_rate=1.0)
+    rounds = len(learner.cohorts)
+    assert rounds == users // 16
+    items, weights = (np.ones_like(learner.state[name]) for name in ("items", "weights"))
+    for number in range(3):
+        learner.state["items"][:] = 0.0
+        learner._server_step(RoundSum(items, weights, None, 0), 1, number, 1)
+        expected = 0.5 ** (number * max(1, rounds / DECAY_ROUNDS))
+        assert learner.state["items"] == pytest.approx(-expected)
+
+
 @pytest.mark.parametrize("gnn", NETWORKS)
 def test_none_takes_the_networks_own_numbers(gnn: str) -> None:
     own = OWN[gnn]
@@ -411,6 +427,7 @@ def test_no_step_of_a_device_is_longer_than_its_curvature_allows(reduction: str)
         mine = vectors[first:end]
         curvature = mine.T @ mine / (5 if reduction == "mean" else 1)
         assert 0 < rate * float(torch.linalg.eigvalsh(curvature)[-1]) <= 1
+        assert rate * float(torch.trace(curvature)) == pytest.approx(1)  # and no shorter than that
     small = local_rates(config(user_rate=1e-9, reduction=reduction), learner.model, inputs)
     assert (small == 1e-9).all()
     absolute = config(user_rate=1e9, loss="absolute", reduction=reduction)

@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import recsys.fedgnn
+from mpc.core.local import LocalNetwork
 from recsys.fedgnn import FedGNN, FedGNNLearner
+from recsys.ratings.uploads import GradientUpload
 from recsys.report.run_folder import RunFolder
 from recsys.run import Run, Snapshot
+from secagg.messages import SERVER
 from tests.recsys.baselines.cases import COLD_USER
 from tests.recsys.fedgnn_cases import (
     PAPER_LIKE,
@@ -49,7 +53,7 @@ EPOCHS: dict[str, Any] = {"epochs": 4, "patience": 4, "cohort": 15, "min_cohort"
     ],
     ids=named,
 )
-def test_protocol_and_simulation_give_one_digest(way: dict[str, Any]) -> None:
+def test_one_seed_gives_one_digest_in_both_modes(way: dict[str, Any]) -> None:
     """Whatever is summed and matched, as long as there is no noise."""
     first, second = (fitted(mode=mode, epochs=2, **way) for mode in ("protocol", "simulate"))
     assert first.model_digest == second.model_digest
@@ -152,6 +156,37 @@ def test_noise_of_users_own_keys_is_repeated_too(aggregate: str) -> None:
         assert resumed.model_digest == whole.model_digest
     other = fitted(crowd(30), run=KnownKeysRun(3, start=run.snapshots[0]), **settings)
     assert other.model_digest != whole.model_digest
+
+
+def uploads_of(run: Run, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> list[list[bytes]]:
+    """Of each round of a training in the clear: items and values of all uploads, as sent."""
+    network = LocalNetwork(record=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(recsys.fedgnn, "LocalNetwork", lambda: network)
+        fitted(crowd(30), run=run, **changes)
+    rounds: dict[int, list[bytes]] = {}
+    for delivery in network.view(SERVER):
+        if delivery.kind == "ratings.gradients":
+            upload = GradientUpload.from_bytes(delivery.data)
+            number = int.from_bytes(upload.route[4:], "little")
+            rounds.setdefault(number, []).append(upload.route + upload.items + upload.values)
+    return [sorted(rounds[number]) for number in sorted(rounds)]
+
+
+@pytest.mark.parametrize("how", ["sticky", "resampled"])
+def test_a_resumed_run_repeats_its_uploads(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """To the bit, noise and pseudo items included, so that no repetition tells more."""
+    settings: dict[str, Any] = {
+        **{"seed": None, "mode": "protocol", "aggregate": "clear", "clip": 0.1, "laplace": 0.05},
+        **{"pseudo": 5, "pseudo_items": how, "epochs": 3, "patience": 3},
+    }
+    run = KnownKeysRun()
+    whole = uploads_of(run, monkeypatch, **settings)
+    assert len(whole) == 3
+    again = uploads_of(KnownKeysRun(start=run.snapshots[0]), monkeypatch, **settings)
+    assert again == whole[1:]
+    other = uploads_of(KnownKeysRun(1, start=run.snapshots[0]), monkeypatch, **settings)
+    assert not set(other[0]) & set(whole[1])
 
 
 # Killed in the middle of one.

@@ -68,6 +68,73 @@ def test_rows_have_the_fields_of_a_table(tmp_path: Path) -> None:
     assert by_name["global-mean"]["rmse"] == by_name["global-mean"]["constant_rmse"]
 
 
+def test_every_row_has_what_table_3_asks_for(tmp_path: Path) -> None:
+    """Error, its spread over the seeds, seconds, bytes of a client, epsilon; or a reason."""
+    result = compared(planned(seeds=3, rows=("bias", "fedgnn-gcn")), tmp_path)
+    fields = ("rmse", "rmse_sd", "seconds", "bytes_per_user", "epsilon", "reason", "paper_rmse")
+    for row in result["rows"]:
+        assert set(fields) <= set(row)
+        assert row["rmse_sd"] > 0
+        assert row["epsilon"]["headline"] == "infinity"  # all coins come from the seeds
+    assert result["seeds"] == 3
+    shown = {**result, "data": {**result["data"], "data": "ml-100k"}}
+    table = [line for line in rating_comparison_lines(shown) if line.startswith("  ")]
+    for word in ("test RMSE", "sd", "paper", "seconds", "uploads per user", "epsilon"):
+        assert word in table[0]
+    assert "paper" not in "\n".join(rating_comparison_lines(result))
+
+
+def test_the_papers_figures_are_in_the_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = {"pmf": 0.965, "bias": None}
+    monkeypatch.setattr(
+        "recsys.experiment.compare.paper_rmse",
+        lambda row, data: figures[row] if data == "synthetic-ratings" else 0.0,
+    )
+    result = compared(planned(rows=("pmf", "bias"), seeds=1), tmp_path)
+    assert {row["model"]: row["paper_rmse"] for row in result["rows"]} == figures
+
+
+def test_epsilon_is_that_of_the_seed_that_loses_most(tmp_path: Path) -> None:
+    """Who trains longer releases more: not the first seed's, nor a mean, which rounds down."""
+
+    class Longer(Here):
+        def run(self, job: Job) -> Outcome:
+            outcome = super().run(job)
+            if outcome["epsilon"]["user"] is not None:
+                epochs = 3 - job.seed
+                outcome["epsilon"] |= {"user": 30.0 * epochs, "rounds": epochs}
+            return outcome
+
+    base = {**BASE, "clip": 0.1, "laplace": 0.2}
+    plan = planned(rows=("bias", "fedgnn-gcn"), seeds=3, base=base)
+    result = compared(plan, tmp_path, Longer())
+    bias, noisy = (row["epsilon"] for row in result["rows"])
+    assert (noisy["user"], noisy["rounds"], noisy["coordinate"]) == (90.0, 3, 1.0)
+    assert bias["user"] is None
+
+
+def test_notes_stand_with_the_model_that_has_them(tmp_path: Path) -> None:
+    plan = planned(rows=("grals", "bias"), seeds=1)
+    result = compared(plan, tmp_path)
+    notes = {row["model"]: row["notes"] for row in result["rows"]}
+    assert notes["bias"] == []
+    assert any("no graph of users came with the set" in note for note in notes["grals"])
+    assert not any("graph" in note for note in result["data"]["notes"])
+    told = "\n".join(rating_comparison_lines(result))
+    page = Source(rating_comparison_page(result, plan)).text
+    for text in (told, page):
+        assert "grals: no graph of users came with the set" in text
+
+
+def test_without_a_gap_that_tells_there_is_no_table_of_gaps(tmp_path: Path) -> None:
+    plan = planned(rows=("bias", "pmf"), seeds=1)
+    result = compared(plan, tmp_path)
+    assert result["gaps"] == []
+    assert "Differences in test RMSE" not in Source(rating_comparison_page(result, plan)).text
+
+
 def test_figures_are_those_of_single_trainings(tmp_path: Path) -> None:
     result = compared(planned(rows=("bias",)), tmp_path)
     (row,) = result["rows"]

@@ -71,7 +71,13 @@ def test_the_default_rows_are_those_of_the_task(run: Run) -> None:
         (("compare", "--dim", "3"), "--dim has no meaning with models that learn from visits"),
         (("compare", "--task", "rating", "--models", "fm"), "model must be one of global-mean"),
         (("compare", "--task", "rating", "--data", "nowhere"), "no rating set 'nowhere'"),
-        (("sweep", "noise"), "name what to vary, one of iterations, neighbours, size, epsilon"),
+        (("sweep",), "one of iterations, neighbours, size, epsilon (visits to places) or one of"),
+        (("sweep", "noise", "--task", "visits"), "one of iterations, neighbours, size, epsilon"),
+        (("sweep", "noise", "--factors", "3"), "--factors has no meaning with models that learn"),
+        (("sweep", "pseudo", "--data", "synthetic-city"), "synthetic-city holds visits to places"),
+        (("compare", "--models", "fm,bias"), "fm learns from visits to places, bias from ratings"),
+        (("compare", "--models", "bias,fedgn"), "got 'fedgn'\nremedy: did you mean fedgnn?"),
+        (("compare", "--data", SET, "--models", "fm"), "holds ratings of items, and these models"),
         (("sweep", "epsilon", "--task", "rating"), "one of neighbours, noise, pseudo, size"),
         (("sweep", "noise", "--task", "rating", "--values", "1,loud"), "got 'loud'"),
         (("sweep", "size", "--task", "rating", "--pois", "9"), "--pois has no meaning in a sweep"),
@@ -89,6 +95,29 @@ def test_a_mistake_is_told_in_one_sentence(
     assert message in ran.err
     assert ran.out == ""
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "--models", "bias,global-mean", "--trials", "0", "--seeds", "1"),
+        ("compare", "--models", "bias", "--trials", "0", "--seeds", "1", "--data", SET),
+        ("sweep", "pseudo", "--values", "0", "--dim", "0", "--data", SET),
+        ("sweep", "neighbours", "--values", "none", "--dim", "2", "--data", SET),
+    ],
+)
+def test_models_kind_and_data_tell_the_task(run: Run, arguments: tuple[str, ...]) -> None:
+    ran = run(*arguments, "--epochs", "1", "--workers", "1", "--out", "out", "--json", "--quiet")
+    assert ran.json["task"] == "rating"
+    assert json.loads(Path("out/public/plan.json").read_text())["task"] == "rating"
+
+
+def test_a_set_that_can_be_fetched_is_offered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRIVREC_DATA", raising=False)
+    for command in (("train", "bias"), ("compare", "--models", "bias"), ("sweep", "noise")):
+        ran = run(*command, "--data", "ml-100k")
+        assert ran.code == 2
+        assert "remedy: get it with: privrec data fetch ml-100k; or give the path" in ran.err
 
 
 def test_a_comparison_goes_on_with_its_own_data_alone(run: Run) -> None:

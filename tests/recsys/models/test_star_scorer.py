@@ -85,6 +85,9 @@ def test_what_is_unknown_is_left_out(way: dict[str, Any]) -> None:
     own = float(model.represent(inputs).biases[0])
     assert found[4] == pytest.approx(mean + own)
     assert own != 0
+    # User 3 has the last item on her star, which is next to what is unknown of user 4.
+    pair = scorer.score(arrays, some(3, 4), some(ITEMS - 1, -1))
+    assert pair[1] == scorer.score(arrays, some(4), some(-1))[0]
 
 
 def test_no_pair_no_score() -> None:
