@@ -267,6 +267,7 @@ def _figures(outcome: Outcome) -> dict[str, Any]:
         *("guesses", "diverged"),
     )
     figures = {name: outcome.get(name) for name in names}
+    figures["notes"] = outcome.get("model_notes", [])
     apart = sum(outcome.get("steps", {}).get(name, 0.0) for name in SET_UP)
     return figures | {
         "coordinate": (outcome.get("epsilon") or {}).get("coordinate"),

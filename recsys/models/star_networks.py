@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+from recsys.errors import DivergenceError
 from recsys.models.star import Groups, Star, client_linear
 
 Weights = Mapping[str, Tensor]
@@ -35,6 +36,9 @@ RATING_WEIGHTS = "ratings"
 """Name of the matrix that carried ratings send through."""
 
 _SLOPE = 0.2  # of the paper on graph attention
+
+# Of double precision's 52 bits, a difference this much smaller than its terms keeps 22.
+_LEAST_LEFT = 2.0**-30
 
 
 class Network(Protocol):
@@ -139,7 +143,10 @@ class GAT:
             met_weight = (met_scores - top[star.met.owners]).exp().unsqueeze(1)
             total = star.around(weight * values, met_weight * met)
             share = star.around(weight, met_weight)
-        return (total + star.spread(own_weight * users)) / (share + star.spread(own_weight))
+        share = share + star.spread(own_weight)
+        if star.leave_out:
+            _check_left(share, weight)
+        return (total + star.spread(own_weight * users)) / share
 
     def items(self, weights: Weights, rows: Tensor, groups: Groups, star: Star) -> Tensor:
         """See ``Network.items``."""
@@ -155,6 +162,15 @@ class GAT:
 
     def _heard(self, star: Star) -> Tensor:
         return torch.zeros_like(star.users) if self.one_way else star.users
+
+
+def _check_left(share: Tensor, weight: Tensor) -> None:
+    """DivergenceError where an item had so much attention that nothing is known of the others."""
+    if share.numel() and bool((share < _LEAST_LEFT * (share + weight)).any()):
+        raise DivergenceError(
+            "attention has gone to single items, and little of it is left without them",
+            remedy="lower the learning rate, or leave rating_edges out",
+        )
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,12 @@ class RatingConfig:
                 remedy="leave pseudo out, or set aggregate to clear",
             )
 
+        if self.neighbours != "none" and not self.dim:
+            raise ParameterError(
+                f"neighbours must be none with dim 0, got {self.neighbours!r}: without embeddings "
+                "there is nothing to hand on",
+                remedy="set dim to at least 1, or leave neighbours out",
+            )
         if self.rating_edges and self.user_fit == "solve":
             raise ParameterError(
                 "rating_edges needs user_fit steps: a user who solves for her embedding reads all "

@@ -118,7 +118,8 @@ class RatingModel(TrainedModel[RatingConfig, RatingFiles]):
             patience=self.config.patience,
             progress=progress,
             measure="rmse",
-            hopeless=math.inf,
+            # A hundred times what predicting 0 for everything would cost.
+            hopeless=100 * float(np.mean(np.square(parts.train.values))) or math.inf,
         )
         self._scorer = learner.scorer
         self._files = RatingFiles(

@@ -1,6 +1,6 @@
 """What the words about experiments share: figures, gaps, searches, and how a text ends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from recsys.report.ledger import INFINITY, shown
@@ -122,6 +122,18 @@ def gap_table(gaps: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
         )
         for gap in gaps
     ]
+
+
+def grouped(notes: Iterable[tuple[str, str]], everybody: Sequence[str]) -> list[str]:
+    """(who, note) as lines, each note once, behind all who have it; everybody's first."""
+    whose: dict[str, list[str]] = {}
+    for who, note in notes:
+        whose.setdefault(note, []).append(who)
+    lines = []
+    for note, names in sorted(whose.items(), key=lambda item: -len(item[1])):
+        told = "all" if 1 < len(names) == len(everybody) else ", ".join(names)
+        lines.append(f"{told}: {note}")
+    return lines
 
 
 def indented(lines: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from recsys.report.rating_compare_text import (
     reason_lines,
     searched_axes,
 )
+from recsys.report.rating_guesses import Guesses
 from recsys.report.rating_paper import REASONS, has_figures, in_table, paper_rmse
 from recsys.report.rating_summary import against_constant
 from recsys.tasks import RATING
@@ -126,6 +127,7 @@ def _privacy(rows: list[dict[str, Any]]) -> list[str]:
     header = ("model", "mode", "epsilon per coordinate", "per upload", "per user", "of")
     return [
         table(header, cells, right=(2, 3, 4)),
+        *_guessed(rows),
         paragraph(
             "Epsilon is what the noise on uploads would cost if its coins were secret; it covers "
             "nothing else. A row without it has no differential privacy: a central row hands over "
@@ -136,3 +138,13 @@ def _privacy(rows: list[dict[str, Any]]) -> list[str]:
             "release its sums, its shared parameters and its learning curve once more."
         ),
     ]
+
+
+def _guessed(rows: list[dict[str, Any]]) -> list[str]:
+    """What the item sets give away that some rows upload."""
+    told = [
+        f"{row['title']}: {Guesses(**row['guesses'])}" for row in rows if row["guesses"] is not None
+    ]
+    if not told:
+        return []
+    return [paragraph("No epsilon covers which items a user uploads in the clear:"), bullets(told)]

@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.report.compare_words import compared_lines, four_decimals, in_words, settings_table
+from recsys.report.compare_words import (
+    compared_lines,
+    four_decimals,
+    grouped,
+    in_words,
+    settings_table,
+)
 from recsys.report.rating_paper import has_figures, paper_rmse
 from recsys.report.table import Row, byte_size, text_table
 from recsys.tasks import RATING
@@ -73,8 +79,9 @@ def legend(result: Mapping[str, Any]) -> list[str]:
 
 
 def note_lines(result: Mapping[str, Any]) -> list[str]:
-    """What the models have to say of themselves, a sentence each."""
-    return [f"{row['model']}: {note}" for row in result["rows"] for note in row["notes"]]
+    """What the models have to say of themselves, each thing once."""
+    told = [(row["model"], note) for row in result["rows"] for note in row["notes"]]
+    return grouped(told, [row["model"] for row in result["rows"]])
 
 
 def uploads(row: Mapping[str, Any]) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.report.charts import Series, line_chart
-from recsys.report.html import Page, figure, paragraph, table
-from recsys.report.rating_sweep_text import clients_fit, rating_sweep_table
+from recsys.report.html import Page, bullets, figure, paragraph, table
+from recsys.report.rating_sweep_text import clients_fit, point_notes, rating_sweep_table
 from recsys.report.sweep_blocks import (
     by_size,
     fit_blocks,
@@ -54,11 +54,13 @@ def rating_sweep_page(result: Mapping[str, Any]) -> bytes:
     kind, data = result["kind"], result["data"]
     page = Page(f"{TITLES[kind]}: {data['data']}", LEADS[kind])
     header, rows = rating_sweep_table(result)
+    notes = point_notes(result)
     page.section("Figure", *_figures(result))
     page.section(
         "Points",
         table(header, rows, right=numeric_columns(rows)),
         *fit_blocks(clients_fit(result)),
+        *([bullets(notes)] if notes else []),
         paragraph(_NOTES[kind]),
     )
     measured_section(

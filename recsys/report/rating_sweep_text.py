@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.experiment.points import word
-from recsys.report.compare_words import four_decimals
+from recsys.report.compare_words import four_decimals, grouped
 from recsys.report.ledger import shown
 from recsys.report.rating_guesses import percent
 from recsys.report.sweep_text import DIVERGED
@@ -17,7 +17,19 @@ GUESSED = "history guessed (at random)"
 
 def rating_sweep_lines(result: Mapping[str, Any]) -> list[str]:
     """What ``privrec sweep --task rating`` prints."""
-    return swept_lines(result, rating_sweep_table(result), clients_fit(result))
+    notes = point_notes(result)
+    return swept_lines(result, rating_sweep_table(result), clients_fit(result), notes)
+
+
+def point_notes(result: Mapping[str, Any]) -> list[str]:
+    """What the models have to say of themselves under seed 0, each thing once, with its points."""
+    rows = [row for row in result["rows"] if row["seed"] == 0]
+    notes = [(_point(row), note) for row in rows for note in row["notes"]]
+    return grouped(notes, [_point(row) for row in rows])
+
+
+def _point(row: Mapping[str, Any]) -> str:
+    return f"{row['model']} at {word(row['value'])}"
 
 
 def rating_sweep_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:

@@ -51,7 +51,12 @@ def _times(result: Mapping[str, Any], what: str, fit: Fit | None) -> str:
 def _memory(result: Mapping[str, Any], sizes: Sequence[float], what: str) -> str:
     rows = result["rows"]
     peaks = [row["peak_memory_bytes"] / 1e9 for row in rows]
-    svg = line_chart([Series("peak memory", sizes, peaks)], x_label=result["x_label"], y_label="GB")
+    svg = line_chart(
+        [Series("peak memory", sizes, peaks)],
+        x_label=result["x_label"],
+        y_label="GB",
+        from_zero=True,
+    )
     largest = byte_size(max(row["peak_memory_bytes"] for row in rows))
     caption = (
         f"Peak memory of the process that plays all parties, data included; at most {largest}."

@@ -47,14 +47,18 @@ def fit_of(result: Mapping[str, Any], each: str, scale: float, unit: str) -> Fit
 
 
 def swept_lines(
-    result: Mapping[str, Any], table: tuple[Row, Sequence[Row]], fit: Fit | None
+    result: Mapping[str, Any],
+    table: tuple[Row, Sequence[Row]],
+    fit: Fit | None,
+    notes: Sequence[str] = (),
 ) -> list[str]:
-    """What ``privrec sweep`` prints. table: header and cells of the points."""
+    """What ``privrec sweep`` prints. table: header and cells of the points.  notes: below it."""
     header, rows = table
     return [
         f"data     {result['data']['data']}, mode {result['mode']}",
         "",
         *indented(text_table(header, rows, right=numeric_columns(rows))),
+        *indented(notes),
         "",
         *([] if fit is None else fit.lines()),
         *ending(result),

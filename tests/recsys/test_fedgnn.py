@@ -29,7 +29,7 @@ from recsys.fedgnn import (
     local_rates,
     merged,
 )
-from recsys.models.star_devices import unflat
+from recsys.models.star_devices import Dropout, unflat
 from recsys.models.star_model import RIDGE, client_gradients
 from recsys.ratings.config import NETWORKS, RatingConfig
 from recsys.ratings.expansion import Neighbourhood, find_neighbours
@@ -443,6 +443,24 @@ def test_a_user_rate_of_any_size_lowers_squared_errors() -> None:
     assert all(b.loss < a.loss for a, b in pairwise(losses))
 
 
+def test_dropout_is_drawn_anew_in_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    masks: list[bytes] = []
+    draw = Dropout.masks
+
+    def kept(self: Dropout, *arguments: Any) -> torch.Tensor:
+        found = draw(self, *arguments)
+        masks.append(found.numpy().tobytes())
+        return found
+
+    monkeypatch.setattr(Dropout, "masks", kept)
+    learner = new_learner(crowd(30), cohort=200, dropout=0.5)
+    for number in (0, 1, 0):
+        learner.epoch(number)
+    assert len(masks) == 3 * 2
+    assert masks[:2] == masks[4:]
+    assert not set(masks[:2]) & set(masks[2:4])
+
+
 def test_dropout_is_for_training_alone() -> None:
     way: dict[str, Any] = {"user_fit": "steps", "rating_edges": True, "epochs": 1}
     with_, without = fitted(dropout=0.5, **way), fitted(**way)
@@ -544,12 +562,13 @@ def test_neighbours_are_sought_once_or_never(
 def test_what_neighbours_get_is_an_embedding_without_the_bias(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Her own parameters with steps, and where she solves what her star makes of her."""
+    """Her own parameters with steps, and where she solves what her whole star makes of her."""
     seen = Expansions(monkeypatch)
     parts = crowd(30)
     parts = replace(parts, train=parts.train.part(parts.train.users != 7))
     for user_fit in ("steps", "solve"):
-        learner = new_learner(parts, user_fit=user_fit, neighbours="fixed", expand_after=1)
+        way: dict[str, Any] = {"user_fit": user_fit, "neighbours": "fixed", "dropout": 0.3}
+        learner = new_learner(parts, expand_after=1, **way)
         learner.epoch(0)
         before = {name: array.copy() for name, array in learner.state.arrays.items()}
         learner.epoch(1)
@@ -695,3 +714,20 @@ def test_the_papers_settings_stay_at_the_constant_predictor() -> None:
 def test_rating_edges_belong_to_steps() -> None:
     with pytest.raises(ParameterError, match="rating_edges needs user_fit steps"):
         RatingConfig(rating_edges=True)
+
+
+@pytest.mark.parametrize("neighbours", ["fixed", "trainable"])
+def test_neighbours_without_embeddings_are_refused_before_training(neighbours: str) -> None:
+    with pytest.raises(ParameterError, match="neighbours must be none with dim 0"):
+        RatingConfig(dim=0, neighbours=neighbours)
+
+
+def test_a_loss_far_beyond_guessing_is_divergence_whatever_came_before() -> None:
+    """Steps too large for a sum of errors: finite for a long time, and of no use."""
+    config = RatingConfig(
+        mode="simulate", seed=0, user_fit="steps", optimizer="sgd", learning_rate=1.0, epochs=40,
+        cohort=16, bound=1e6, frac_bits=8, ring_bits=64, penalty=0.0,
+    )  # fmt: skip
+    with pytest.raises(DivergenceError, match="no useful model has") as raised:
+        FedGNN(config).fit(low_rank())
+    assert "penalty" in raised.value.remedy

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from recsys.errors import DivergenceError
 from recsys.models.star import REAL, Groups, Star
 from recsys.models.star_model import client_gradients
 from recsys.models.star_networks import NEIGHBOUR_WEIGHTS, Network, network_of
@@ -183,6 +184,16 @@ def test_an_item_left_out_is_subtracted_without_loss_at_usual_scores() -> None:
         expected = reference.errors(client_of(inputs, k)).detach()
         found = model.errors(inputs)[first:end]
         torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("louder", [100.0, 3000.0])
+def test_attention_on_single_items_is_refused_before_what_is_left_is_lost(louder: float) -> None:
+    """Beyond that, the difference would be wrong without a word."""
+    model = model_of("gat", user_fit="steps", rating_edges=True)
+    inputs = some_inputs(model)
+    scaled = {name: louder * inputs.weights[name] for name in ("hears", "is_heard")}
+    with pytest.raises(DivergenceError, match="attention has gone to single items"):
+        model.errors(replace(inputs, weights={**inputs.weights, **scaled}))
 
 
 def test_the_settings_name_the_network() -> None:
