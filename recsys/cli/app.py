@@ -28,6 +28,9 @@ Examples:
 """
 
 
+_COMMANDS = ("train", "compare", "sweep", "recommend", "audit", "data")
+
+
 def execute(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; see ``main`` of recsys.cli.main."""
     console = Console.from_arguments(arguments)
@@ -36,7 +39,8 @@ def execute(arguments: Sequence[str]) -> int:
             args=list(arguments), prog_name="privrec", standalone_mode=False, obj=console
         )
     except Exception as error:
-        failure = explain(error)
+        called = next((word for word in arguments if word in _COMMANDS), "")
+        failure = explain(error, f"privrec {called}".rstrip())
         console.end_progress()
         if console.verbose and failure.code == INTERNAL:
             traceback.print_exception(error)

@@ -24,6 +24,9 @@ from recsys.tasks import VISITS, Task, find_task
 
 MAX_WORKERS = 256
 
+NOUNS = {"compare": "comparison", "sweep": "sweep"}
+"""What the commands make."""
+
 DIGEST = "data_digest"
 """Field of a plan: the SHA-256 of its data, absent where it makes them itself."""
 
@@ -48,10 +51,10 @@ def opened(
     Raises ParameterError if it holds an experiment of another command.
     """
     with ExperimentFolder(folder, plan=plan, force=force) as experiment:
-        kind = experiment.plan.get("kind")
+        kind = str(experiment.plan.get("kind"))
         if kind != command:
             raise ParameterError(
-                f"{folder} holds a {kind}, not a {command}",
+                f"{folder} holds a {NOUNS.get(kind, kind)}, not a {NOUNS[command]}",
                 remedy=f"go on with: privrec {kind} --resume {folder}",
             )
         try:

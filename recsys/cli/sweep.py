@@ -15,8 +15,8 @@ from recsys.cli.experiment_options import (
     TaskName,
     refuse_with_resume,
 )
-from recsys.cli.options import Json, Quiet, Verbose, with_settings
-from recsys.cli.settings import PREFIX, collect
+from recsys.cli.options import Json, Quiet, Verbose, out_option, with_settings
+from recsys.cli.settings import collect
 from recsys.cli.task_choice import task_of_kind
 from recsys.tasks import DATA, RATING, TASKS, VISITS, Task
 
@@ -92,15 +92,7 @@ def sweep(
         typer.Option(help="Trainings at a time. [the machine's cores; size: 1]", metavar="N"),
     ] = None,
     config: Config = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=f"{PREFIX}OUT",
-            show_envvar=False,
-            help="Folder of the sweep. [runs/sweep-KIND-TIME]",
-            metavar="DIR",
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("sweep", "runs/sweep-KIND-TIME")] = None,
     force: Force = False,
     resume: Resume = None,
     json: Json = False,

@@ -14,6 +14,7 @@ from recsys.cli.settings import Settings, build
 from recsys.cli.task_choice import check_task
 from recsys.cli.visit_training import VisitTraining
 from recsys.config import TrainConfig
+from recsys.experiment.folder import holds_experiment
 from recsys.report.costs import Costs
 from recsys.report.run_folder import RunFolder, holds_run
 from recsys.report.summary import Summary
@@ -76,9 +77,10 @@ def continue_run(folder: Path, given: Mapping[str, object], console: Console) ->
     changed, and the run knows their digest.
     """
     if not holds_run(folder):
-        raise ParameterError(
-            f"{folder} holds no run to go on with", remedy="name the --out folder of a run"
-        )
+        remedy = "name the --out folder of a run"
+        if holds_experiment(folder):
+            remedy += ", or go on with an experiment by privrec compare or sweep --resume"
+        raise ParameterError(f"{folder} holds no run to go on with", remedy=remedy)
     with RunFolder(folder) as run:
         own = run.settings
         for name, value in given.items():

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from mpc.core.errors import ParameterError
 from recsys.report.html import Html
-from recsys.report.svg import COLOURS, INK, SOFT, drawing, inline, legend_above
+from recsys.report.svg import COLOURS, INK, SOFT, drawing, inline, legend_above, legend_columns
 
 Floats = NDArray[np.float64]
 
 _MARKERS = "osD^vP"
 _STROKES = ("-", "--", ":", "-.")
 _FEW_TICKS = 9
+_LEGEND_ROWS, _LEGEND_ROW = 3, 0.23
+"""Rows of a legend that the usual height has room for, and inches of any other."""
 _LETTERS, _LINES = 44, 11
 """Room for labels: letters along the horizontal axis, lines along the vertical one."""
 
@@ -68,7 +70,10 @@ def line_chart(
     """
     if not series:
         raise ParameterError("a line chart needs at least one series")
-    with drawing(height) as figure:
+    named = [one.label for one in (*series, *right)] + ([vertical[1]] if vertical else [])
+    rows = math.ceil(len(named) / legend_columns(named))
+    # A long legend takes its room from the page, not from the axes.
+    with drawing(height + _LEGEND_ROW * max(0, rows - _LEGEND_ROWS)) as figure:
         axes = figure.add_subplot()
         for number, one in enumerate(series):
             _draw(axes, one, number, log_x=log_x, log_y=log_y)
@@ -89,7 +94,7 @@ def line_chart(
             axes.set_yscale("log")
             _log_ticks(axes.yaxis, None, across=False)
         if from_zero:
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.08 * axes.dataLim.y1)
         if right:
             _draw_right(axes, right, len(series), right_label)
         if len(series) > 1 or vertical is not None or right:

@@ -5,7 +5,13 @@ from typing import Any
 
 from recsys.experiment.compare import Plan
 from recsys.report.charts import Series, bar_chart, line_chart
-from recsys.report.compare_words import gap_table, searched, settings_table, trials_table
+from recsys.report.compare_words import (
+    four_decimals,
+    gap_table,
+    searched,
+    settings_table,
+    trials_table,
+)
 from recsys.report.html import Page, bullets, details, figure, paragraph, table, verbatim
 from recsys.tasks import Task
 
@@ -24,25 +30,27 @@ def bars(rows: Rows, task: Task, remark: str) -> list[str]:
         [row[task.measure] for row in known],
         x_label=f"test {name}",
         errors=spread if any(spread) else None,
+        shown=four_decimals,
     )
     alt = ", ".join(f"{row['model']} {row[task.measure]:.3f}" for row in known)
     error = "; whiskers are one standard deviation" if any(spread) else ""
     return [figure(svg, f"Test {name}, mean of the seeds{error}. {remark}", alt)]
 
 
-def curves(rows: Rows, task: Task, caption: str, *, least: int = 1) -> list[str]:
-    """Validation by epoch under seed 0, of rows with at least so many epochs that have it."""
+def curves(rows: Rows, task: Task, caption: str) -> list[str]:
+    """Validation by epoch under seed 0, of rows that learn in steps."""
     series = []
     for row in rows:
         seeds = row["seeds"] or [{}]
         history = [e for e in seeds[0].get("history") or () if e[task.measure] is not None]
-        if len(history) >= least:
-            epochs = [epoch["epoch"] for epoch in history]
-            series.append(Series(row["model"], epochs, [epoch[task.measure] for epoch in history]))
+        values = [epoch[task.measure] for epoch in history]
+        if len(set(values)) > 1:
+            series.append(Series(row["model"], [epoch["epoch"] for epoch in history], values))
     if not series:
         return []
     svg = line_chart(series, x_label="epoch", y_label=f"validation {task.measure.upper()}")
-    return [figure(svg, caption, "Learning curves of all rows")]
+    names = ", ".join(one.label for one in series)
+    return [figure(svg, caption, f"Learning curves of {names}")]
 
 
 def gaps(result: Mapping[str, Any], what: str) -> list[str]:

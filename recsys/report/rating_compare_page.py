@@ -47,13 +47,7 @@ def rating_comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
         ),
         gallery(
             *bars(rows, RATING, "Shorter is better."),
-            *curves(
-                rows,
-                RATING,
-                "Validation RMSE by epoch, seed 0, of models that learn in steps. Training stops "
-                "after epochs without a better one.",
-                least=2,
-            ),
+            *_curves(rows),
         ),
         table(header, cells, right=range(1, len(header))),
         *([bullets(remarks)] if remarks else []),
@@ -90,6 +84,19 @@ def _literal(rows: list[dict[str, Any]]) -> list[str]:
         )
         for row in rows
         if row["model"] == "fedgnn-paper" and row["rmse"] is not None
+    ]
+
+
+def _curves(rows: list[dict[str, Any]]) -> list[str]:
+    """Two charts: one would have more lines than can be followed."""
+    end = "Training stops after epochs without a better one."
+    return [
+        block
+        for who, chosen in (
+            ("central models", [row for row in rows if row["mode"] == "central"]),
+            ("federated models", [row for row in rows if row["mode"] != "central"]),
+        )
+        for block in curves(chosen, RATING, f"Validation RMSE by epoch, seed 0, of {who}. {end}")
     ]
 
 

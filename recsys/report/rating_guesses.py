@@ -3,7 +3,7 @@
 Source: the attacks of ``recsys.ratings.intersection``; docs/protocols/fedgnn-uploads.md has them
     for the benchmark sets.
 Model: a recommender who sees which items each user uploads, and nothing else.
-Leaks: shares over all users, or over ``MOST`` of them.
+Leaks: shares over all users, or over ``MOST`` of them; of few there are none.
 """
 
 from dataclasses import asdict, dataclass
@@ -14,6 +14,7 @@ import numpy as np
 from recsys.ratings.intersection import popularity_precision
 from recsys.ratings.model import RatingModel
 from recsys.ratings.pseudo import PseudoItems
+from recsys.report.rating_errors import LEAST
 
 MOST = 4096
 """Users of whom histories are guessed at most, spread evenly: thousands tell what all would."""
@@ -47,7 +48,10 @@ class Guesses:
 
 
 def guesses(model: RatingModel) -> Guesses | None:
-    """Of a model that ``fit`` has just trained; None where no set is uploaded or none hides any."""
+    """Of a model that ``fit`` has just trained.
+
+    None where no set is uploaded or none hides any, and of fewer than ``LEAST`` users.
+    """
     pseudo = getattr(model.learner_, "pseudo", None)
     if not isinstance(pseudo, PseudoItems):
         return None
@@ -55,8 +59,8 @@ def guesses(model: RatingModel) -> Guesses | None:
     rated = np.bincount(parts.train.users, minlength=parts.n_users)
     users = np.flatnonzero(rated)
     others = np.minimum(config.pseudo, parts.n_items - rated[users])
-    if (rated[users] + others == parts.n_items).all():
-        return None  # the whole catalogue from everybody: sets tell nothing
+    if users.size < LEAST or (rated[users] + others == parts.n_items).all():
+        return None  # if everybody uploads the whole catalogue, sets tell nothing
     rounds = 1 if config.pseudo_items == "sticky" else len(model.history_)
     unrated = np.maximum(parts.n_items - rated[users], 1)
     # Each of a user's unrated items is in a set with the same probability, in every round anew.

@@ -65,7 +65,8 @@ def rating_page(model: RatingModel, summary: RatingSummary, settings: str) -> by
     if notes:
         page.section("Notes", bullets(notes))
     page.section("Learning curve", *_learning(model, summary))
-    page.section("Privacy", *_losses(summary), *privacy(summary))
+    headline, *releases = privacy(summary)
+    page.section("Privacy", headline, *_losses(summary), *releases)
     page.section("Errors", *_errors(model))
     page.section("What was sent", *traffic(summary), *_computed(summary))
     page.section("Where the time went", *spent_time(summary))
@@ -122,8 +123,8 @@ def _losses(summary: RatingSummary) -> list[str]:
         header = ("what the noise protects", "coordinates", "epsilon")
         blocks = [
             table(header, rows, right=(1, 2)),
-            "Losses add up: a whole upload costs as much as its coordinates together, a training "
-            "as much as its uploads (basic composition). Rounded up.",
+            "Losses add up (basic composition): a vector costs as much as its coordinates "
+            "together, a training as much as its uploads. All are rounded up.",
         ]
     if ledger.guesses is not None:
         blocks.append(f"No epsilon covers which items a user uploads. {ledger.guesses}")

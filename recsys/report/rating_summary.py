@@ -160,10 +160,10 @@ def _ran(model: RatingModel) -> str:
     title = RATING_VARIANTS[config.model].title
     if config.model in MEANS:
         return title
-    what = f"{title}: d = {config.dim}"
+    what = f"{title}: {f'd = {config.dim}' if config.dim else 'biases alone'}"
     if config.model in CENTRAL:
         return what
-    if config.model == "fedgnn":
+    if config.model == "fedgnn" and config.dim:
         network = {"none": "no neighbours"}.get(
             config.neighbours, f"{config.neighbours} neighbours"
         )

@@ -53,7 +53,7 @@ def of_biases(data: str, seed: int) -> float:
 
 
 @pytest.mark.parametrize("data", sets(MOVIELENS))
-def test_convolution_is_at_most_at_921_and_well_below_two_biases(data: str) -> None:
+def test_convolution_stays_below_921_thousandths_and_far_below_two_biases(data: str) -> None:
     ours = np.mean([rmse(trained(data, gnn="gcn", seed=seed)) for seed in SEEDS])
     biases = np.mean([of_biases(data, seed) for seed in SEEDS])
     assert ours <= 0.921
@@ -62,17 +62,17 @@ def test_convolution_is_at_most_at_921_and_well_below_two_biases(data: str) -> N
 
 @pytest.mark.parametrize("gnn", ["gat", "ggnn"])
 @pytest.mark.parametrize("data", sets(MOVIELENS))
-def test_the_other_networks_are_at_most_at_930(data: str, gnn: str) -> None:
+def test_the_other_networks_stay_below_930_thousandths(data: str, gnn: str) -> None:
     assert rmse(trained(data, gnn=gnn)) <= 0.930
 
 
 @pytest.mark.parametrize("data", sets(DOUBAN))
-def test_douban_is_at_most_at_740(data: str) -> None:
+def test_douban_stays_below_740_thousandths(data: str) -> None:
     assert rmse(trained(data)) <= 0.740
 
 
 @pytest.mark.parametrize("data", sets(MOVIELENS))
-def test_with_local_noise_it_is_at_most_at_990(data: str) -> None:
+def test_local_noise_leaves_it_below_990_thousandths(data: str) -> None:
     model = trained(data, preset="default-ldp")
     aggregation = aggregation_of(model)
     assert aggregation is not None

@@ -1,6 +1,7 @@
 """Comparisons of rating models: searched by validation RMSE, tested over seeds, none missing."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from recsys.experiment.outcome import Outcome
 from recsys.ratings import registry
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.search import space_of
+from recsys.report.compare_words import grouped
 from recsys.report.rating_compare_page import rating_comparison_page
 from recsys.report.rating_compare_text import rating_comparison_lines
 from recsys.report.rating_paper import DATA, in_table, paper_rmse
@@ -287,6 +289,39 @@ def test_the_text_has_a_line_for_each_row_and_the_page_too(tmp_path: Path) -> No
     assert "none (reproducible simulation)" in source.text
     assert "Shorter is better" in source.text
     assert "Table 3 of the FedGNN paper" in source.text
+
+
+def test_curves_are_those_of_models_that_learn_in_steps_central_ones_apart(
+    tmp_path: Path,
+) -> None:
+    plan = planned(rows=("global-mean", "pmf", "grals", "fedgnn-gcn"), seeds=1)
+    page = rating_comparison_page(compared(plan, tmp_path), plan).decode()
+    charts = re.findall(r'aria-label="Learning curves of ([^"]*)"', page)
+    assert charts == ["pmf, grals", "fedgnn-gcn"]
+
+
+def test_what_item_sets_give_away_is_on_the_page(tmp_path: Path) -> None:
+    base = {**BASE, "aggregate": "clear", "pseudo": 5}
+    plan = planned(rows=("bias", "fedgnn-gcn"), seeds=1, base=base)
+    result = compared(plan, tmp_path)
+    guessed = {row["model"]: row["guesses"] for row in result["rows"]}
+    assert guessed["bias"] is None
+    page = Source(rating_comparison_page(result, plan)).text
+    told = f"is right for {100 * guessed['fedgnn-gcn']['popular']:.0f} %"
+    assert "No epsilon covers which items a user uploads in the clear" in page
+    assert "FedGNN, GCN: Popularity tells" in page
+    assert told in page
+    plain = planned(rows=("bias", "fedgnn-gcn"), seeds=1)
+    text = Source(rating_comparison_page(compared(plain, tmp_path / "plain"), plain)).text
+    assert "Popularity tells" not in text
+
+
+def test_a_note_that_several_have_is_told_once() -> None:
+    notes = [("a", "short"), ("b", "short"), ("b", "long"), ("c", "short")]
+    assert grouped(notes, ["a", "b", "c", "d"]) == ["a, b, c: short", "b: long"]
+    assert grouped(notes, ["a", "b", "c"]) == ["all: short", "b: long"]
+    assert grouped([("a", "alone")], ["a"]) == ["a: alone"]
+    assert grouped([], ["a"]) == []
 
 
 def test_the_papers_figures_stand_beside_ours(tmp_path: Path) -> None:

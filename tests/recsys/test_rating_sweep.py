@@ -1,6 +1,7 @@
 """Sweeps of FedGNN: the points of a figure, its second axis, and how straight a line is."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,8 @@ def test_sizes_time_the_epochs_alone_and_fit_a_line(tmp_path: Path) -> None:
     assert "Power law: time grows as clients^" in text
     assert "Straight line: " in text
     assert "for each client and 2 epochs" in text
+    page = rating_sweep_page(result).decode()
+    assert len(re.findall(r">0\.0+<", page)) == 2  # seconds and memory begin at zero
 
 
 def test_sizes_are_shares_of_the_largest() -> None:
@@ -202,7 +205,7 @@ def test_a_resumed_sweep_has_the_digest_of_a_whole_one(tmp_path: Path) -> None:
         ("pseudo", {}, (5, 5), "named once each"),
         ("pseudo", {"pseudo": 3}, (5,), "pseudo has no meaning beside the values of this sweep"),
         ("neighbours", {}, ("some",), "neighbours must be one of none, fixed, trainable"),
-        ("neighbours", {}, ("none", "fixed"), "epochs must be more than expand_after"),
+        ("neighbours", {"dim": 2}, ("none", "fixed"), "epochs must be more than expand_after"),
         ("noise", {}, (-1.0,), "laplace must lie in"),
         ("pseudo", {"aggregate": "secure"}, (5,), "pseudo must be 0 with aggregate secure"),
         ("size", {}, (0, 99), "users"),

@@ -429,6 +429,31 @@ def test_fedgnn_in_both_modes_has_one_digest_and_recommends(run: Run) -> None:
     assert [one["rating"] for one in listed] == sorted((o["rating"] for o in listed), reverse=True)
 
 
+def test_a_run_that_is_not_finished_says_how_to_finish_it(run: Run) -> None:
+    with RunFolder("half done", settings={}):
+        pass
+    ran = run("recommend", "--model", "half done", "--user", "u1")
+    assert ran.code == 2
+    assert ran.err.splitlines() == [
+        "error: half done: this run is not finished",
+        "remedy: finish it with: privrec train --resume 'half done'",
+    ]
+    assert "no trained model here" in run("recommend", "--model", "nowhere", "--user", "u1").err
+
+
+def test_an_option_without_its_value_names_the_commands_help(run: Run) -> None:
+    for command in ("train", "compare", "sweep", "recommend"):
+        ran = run(command, "--data" if command != "recommend" else "--user")
+        assert ran.code == 2
+        assert f"remedy: see privrec {command} --help" in ran.err
+
+
+def test_biases_alone_have_no_network(run: Run) -> None:
+    told = run("train", "fedgnn", *QUICK, "--dim", "0", "--mode", "simulate", "-q").out
+    assert "FedGNN: biases alone, mode simulate" in told
+    assert "FedGNN: d = 2, GCN, no neighbours" in run("train", "fedgnn", *QUIET, "--dim", "2").out
+
+
 def test_every_setting_of_a_rating_model_has_an_option() -> None:
     """But for the encoding's, of which nobody should have to think, and the validation part's."""
     without = {"model", "ring_bits", "frac_bits", "validation_fraction"}

@@ -54,6 +54,21 @@ def test_more_lines_than_colours_are_told_apart_by_their_strokes() -> None:
     assert len(of_lines) >= 18
 
 
+def test_a_long_legend_takes_no_room_from_the_axes(chromium: Browser, tmp_path: Path) -> None:
+    def axes_height(count: int) -> float:
+        many = [Series(f"some model {n}", [0, 1], [n, n + 1]) for n in range(count)]
+        path = tmp_path / "page.html"
+        svg = line_chart(many, x_label="x", y_label="y")
+        path.write_bytes(Page("t").section("s", figure(svg, "c", "a")).render())
+        tab = chromium.open(path, width=1280)
+        box = "document.querySelector('svg clipPath rect').getAttribute('height')"
+        height = float(tab.evaluate(box))
+        tab.close()
+        return height
+
+    assert axes_height(17) > 0.85 * axes_height(4)
+
+
 def test_an_axis_from_zero_begins_there() -> None:
     high = [Series("memory", [1, 2], [0.3931, 0.3951])]
     assert ">0.00<" in line_chart(high, x_label="x", y_label="GB", from_zero=True)

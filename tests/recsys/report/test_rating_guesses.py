@@ -74,7 +74,24 @@ def test_without_sets_there_is_nothing_to_guess() -> None:
         assert build_rating_ledger(model).guesses is None
 
 
-def test_a_user_who_rated_everything_has_no_place_to_hide() -> None:
+def test_of_few_users_there_is_no_share_but_the_warning_stays() -> None:
+    rows = [(user, item, 3.0) for user in range(19) for item in range(2)]
+    config = small(**CLEAR, pseudo=3)
+    few = Federated(config).fit(world(rows, test=[], users=19, items=9))
+    assert guesses(few) is None
+    (items,) = [r for r in build_rating_ledger(few).releases if r.what.startswith("items that")]
+    assert "Popularity tells: popular items" in items.note
+    rows += [(19, item, 3.0) for item in range(2)]
+    assert guesses(Federated(config).fit(world(rows, test=[], users=20, items=9))) is not None
+    whole = fitted(**CLEAR, pseudo=1000)
+    (items,) = [r for r in build_rating_ledger(whole).releases if r.what.startswith("items that")]
+    assert "Popularity tells" not in items.note
+
+
+def test_a_user_who_rated_everything_has_no_place_to_hide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("recsys.report.rating_guesses.LEAST", 4)
     rows = [(user, item, 3.0) for user in range(4) for item in range(6) if user == 0 or item < 2]
     config = small(min_cohort=3, cohort=4, **CLEAR, pseudo=1)
     found = read(Federated(config).fit(world(rows, test=[], users=4, items=6)))
