@@ -22,7 +22,7 @@ from recsys.experiment.bench import Bench
 from recsys.experiment.compare import Plan, compare
 from recsys.experiment.folder import ExperimentFolder, holds_experiment
 from recsys.experiment.pool import open_pool
-from recsys.report.compare_text import auc
+from recsys.report.compare_words import four_decimals
 from recsys.report.paper import FACTORS, TABLES
 from recsys.report.table import markdown_table
 
@@ -37,7 +37,7 @@ def plan(data: str, rows: tuple[str, ...], seeds: int, **settings: Any) -> Plan:
 
 
 def cell(row: dict[str, Any]) -> str:
-    return auc(row["auc"]) + ("" if row["auc_sd"] is None else f" ({row['auc_sd']:.4f})")
+    return four_decimals(row["auc"]) + ("" if row["auc_sd"] is None else f" ({row['auc_sd']:.4f})")
 
 
 def tables(bench: Bench, seeds: int) -> Iterator[str]:
@@ -58,7 +58,7 @@ def tables(bench: Bench, seeds: int) -> Iterator[str]:
                 for row in found["rows"]:
                     line.append(cell(row))
                     if row["model"] != "prirec-random":
-                        line.append(auc(paper.value(row["model"], fraction, factors)))
+                        line.append(four_decimals(paper.value(row["model"], fraction, factors)))
                 lines.append(line)
                 print("  ".join(line), file=sys.stderr, flush=True)
         yield from (f"{paper.name}, beside {data}:", "")

@@ -12,7 +12,8 @@ Leaks: to the recommender the sum of each cohort's gradients in every round, or 
 Error: gradients are rounded to 2^-frac_bits without bias, and cut at ``clip`` or ``bound``.
 Differs: one mini-batch is all of a user's ratings, and every user takes part once in an epoch. With
     ``user_fit = "solve"`` the user's embedding is no parameter (``recsys.models.star_model``). The
-    server may use Adam, whose step does not depend on the scale of the sum. Neighbours join before
+    server may use Adam, whose step does not depend on the scale of the sum; steps shrink from epoch
+    to epoch, the faster the more rounds there are in one (``DECAY_ROUNDS``). Neighbours join before
     the first epoch after T, not in the middle of one.
 
 No cryptography here: sums come from ``recsys.ratings.aggregate``, neighbours from
@@ -69,11 +70,14 @@ class Own:
 OWN = {
     "gcn": Own(0.01, 140.0, 20.0),
     "gat": Own(0.01, 140.0, 20.0),
-    "ggnn": Own(0.01, 140.0, 20.0),
+    "ggnn": Own(0.01, 220.0, 20.0),
 }
 
 WEIGHT_PENALTY = 1.0
 """As ``penalty``, of the network's weights."""
+
+DECAY_ROUNDS = 8
+"""Rounds in which ``decay`` counts once where an epoch has more: more users are more steps."""
 
 
 class FedGNNLearner:
@@ -116,7 +120,8 @@ class FedGNNLearner:
     def epoch(self, number: int) -> float:
         """Every user once, in cohorts; the mean squared error of the ratings as they were met."""
         config, state = self.config, self.state
-        self.aggregation.begin(number, config.epochs)
+        with self.clock.step("aggregation"):
+            self.aggregation.begin(number, config.epochs)
         if config.neighbours != "none" and number == config.expand_after:
             self._expand()  # lines 15-17
         if config.aggregate == "clear":
@@ -169,6 +174,7 @@ class FedGNNLearner:
         bias_penalty = own.bias_penalty if config.bias_penalty is None else config.bias_penalty
         penalties = np.append(np.full(config.dim, penalty), bias_penalty)
         rate = own.learning_rate if config.learning_rate is None else config.learning_rate
+        rate *= config.decay ** (number * max(1.0, len(self.cohorts) / DECAY_ROUNDS))
         for name, total, decay in (
             ("items", summed.items, penalties),
             ("weights", summed.weights, self._weight_penalties),
@@ -176,11 +182,10 @@ class FedGNNLearner:
             values = self.state[name]
             gradient = total / summed.clients + decay / users * values
             if config.optimizer == "sgd":
-                values -= rate * config.decay**number * gradient
+                values -= rate * gradient
             else:
                 first, second = (self.state[f"{moment} of {name}"] for moment in _MOMENTS)
-                decayed = rate * config.decay**number
-                adam_step(values, gradient, first, second, rate=decayed, step=step)
+                adam_step(values, gradient, first, second, rate=rate, step=step)
 
     @property
     def _weight_penalties(self) -> Floats:

@@ -1,33 +1,27 @@
-"""A trained model on disk, separated by who holds what, and never pickled.
+"""A trained model of visits on disk, as ``recsys.model_parts``.
 
 recommender/model.npz  V, the POIs' public features and coordinates; for FM, w too
-users/models.npz       each user's linear model, features and visits; folder 0700, file 0600
-public/model.json      settings, feature names, digest, version of this format
+users/models.npz       each user's linear model, features and visits
+public/model.json      settings and feature names
 """
 
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.core.durable import PUBLIC, write_durably
-from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
-from recsys.errors import DataError
 from recsys.features import Features
-from recsys.metrics import model_digest
+from recsys.model_parts import IdRows, Kind, ModelParts, of_one_model, read_parts, write_parts
 from recsys.scorers import make_scorer
 from recsys.scoring import Scorer
 from recsys.training import Arrays
 
 Floats = NDArray[np.float64]
-FORMAT = 2
+KIND = Kind(2)
 
 
 @dataclass(frozen=True)
@@ -54,20 +48,20 @@ class ModelFiles:
     visit_pois: NDArray[np.int32]
 
     @cached_property
-    def _users(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.user_ids)}
+    def _users(self) -> IdRows:
+        return IdRows(self.user_ids)
 
     @cached_property
-    def _pois(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.poi_ids)}
+    def _pois(self) -> IdRows:
+        return IdRows(self.poi_ids)
 
     def user_index(self, ids: Sequence[object]) -> NDArray[np.int32]:
         """Rows of external user ids; -1 for unknown ones."""
-        return np.array([self._users.get(str(name), -1) for name in ids], dtype=np.int32)
+        return self._users.of(ids)
 
     def poi_index(self, ids: Sequence[object]) -> NDArray[np.int32]:
         """Rows of external POI ids; -1 for unknown ones."""
-        return np.array([self._pois.get(str(name), -1) for name in ids], dtype=np.int32)
+        return self._pois.of(ids)
 
     def visited(self, user: int) -> NDArray[np.int32]:
         """The POIs that the user is known to have visited, held-out visits apart."""
@@ -89,128 +83,52 @@ class ModelFiles:
 
 
 def write_model(folder: Path, files: ModelFiles, config: TrainConfig) -> None:
-    """Write the three parts; public/model.json comes last and makes the model complete."""
+    """Write the three parts below ``folder``."""
     features = files.features
-    shared: dict[str, NDArray[Any]] = {
-        "poi_features": features.poi,
-        "poi_ids": np.array(files.poi_ids, dtype=np.str_),
-        "lat": files.lat,
-        "lon": files.lon,
-        "category": files.category,
-        "category_names": np.array(files.category_names, dtype=np.str_),
-    }
-    private: dict[str, NDArray[Any]] = {
-        "user_features": features.user,
-        "user_ids": np.array(files.user_ids, dtype=np.str_),
-        "visit_users": files.visit_users,
-        "visit_pois": files.visit_pois,
-    }
-    for name, array in files.arrays.items():
-        (private if name in files.private else shared)[_array(name)] = array
-    for name, table in files.scorer.tables.items():
-        private[_table(name)] = table
-    for name in ("recommender", "users", "public"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "users").chmod(0o700)
-    write_durably(folder / "recommender" / "model.npz", pack_arrays(shared))
-    write_durably(folder / "users" / "models.npz", pack_arrays(private))
-    public = {
-        "format": FORMAT,
-        "config": config.to_dict(),
-        "features": list(features.names),
-        "arrays": sorted(files.arrays),
-        "tables": sorted(files.scorer.tables),
-        "model_digest": model_digest(files.arrays),
-    }
-    text = json.dumps(public, indent=2) + "\n"
-    write_durably(folder / "public" / "model.json", text.encode(), mode=PUBLIC)
+    parts = ModelParts(
+        arrays=files.arrays,
+        private=files.private,
+        tables=files.scorer.tables,
+        shared={
+            "poi_features": features.poi,
+            "poi_ids": np.array(files.poi_ids, dtype=np.str_),
+            "lat": files.lat,
+            "lon": files.lon,
+            "category": files.category,
+            "category_names": np.array(files.category_names, dtype=np.str_),
+        },
+        own={
+            "user_features": features.user,
+            "user_ids": np.array(files.user_ids, dtype=np.str_),
+            "visit_users": files.visit_users,
+            "visit_pois": files.visit_pois,
+        },
+        public={"config": config.to_dict(), "features": list(features.names)},
+    )
+    write_parts(folder, KIND, parts)
 
 
 def read_model(folder: Path) -> tuple[ModelFiles, TrainConfig]:
     """Inverse of ``write_model``. DataError if a file is missing, damaged or of another model."""
-    public = _read_public(folder / "public" / "model.json")
-    shared = read_arrays(folder / "recommender" / "model.npz")
-    private = read_arrays(folder / "users" / "models.npz")
-    arrays = shared | private
-    try:
-        config = TrainConfig.from_dict(public["config"])
+    parts = read_parts(folder, KIND)
+    shared, own = parts.shared, parts.own
+    with of_one_model(folder):
+        config = TrainConfig.from_dict(parts.public["config"])
         features = Features(
-            arrays["user_features"], arrays["poi_features"], tuple(public["features"]), ()
+            own["user_features"], shared["poi_features"], tuple(parts.public["features"]), ()
         )
         files = ModelFiles(
-            arrays={name: arrays[_array(name)] for name in public["arrays"]},
-            private=frozenset(name for name in public["arrays"] if _array(name) in private),
-            scorer=make_scorer(
-                config.model, features, {name: private[_table(name)] for name in public["tables"]}
-            ),
+            arrays=parts.arrays,
+            private=parts.private,
+            scorer=make_scorer(config.model, features, parts.tables),
             features=features,
-            user_ids=tuple(arrays["user_ids"].tolist()),
-            poi_ids=tuple(arrays["poi_ids"].tolist()),
-            lat=arrays["lat"],
-            lon=arrays["lon"],
-            category=arrays["category"],
-            category_names=tuple(arrays["category_names"].tolist()),
-            visit_users=arrays["visit_users"],
-            visit_pois=arrays["visit_pois"],
-        )
-        digest = public["model_digest"]
-    except KeyError as error:
-        raise DataError(f"{error} is missing", file=str(folder), remedy="train again") from None
-    except ParameterError as error:
-        raise DataError(error.message, file=str(folder), remedy=error.remedy) from None
-    if model_digest(files.arrays) != digest:
-        raise DataError(
-            "the model arrays do not belong to public/model.json",
-            file=str(folder),
-            remedy="train again",
+            user_ids=tuple(own["user_ids"].tolist()),
+            poi_ids=tuple(shared["poi_ids"].tolist()),
+            lat=shared["lat"],
+            lon=shared["lon"],
+            category=shared["category"],
+            category_names=tuple(shared["category_names"].tolist()),
+            visit_users=own["visit_users"],
+            visit_pois=own["visit_pois"],
         )
     return files, config
-
-
-def _array(name: str) -> str:
-    """The name in its file of an array that was learned, apart from what comes with the data."""
-    return f"model.{name}"
-
-
-def _table(name: str) -> str:
-    return f"table.{name}"
-
-
-def pack_arrays(arrays: dict[str, NDArray[Any]]) -> bytes:
-    """The bytes of an uncompressed .npz archive without pickled objects."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz archive; DataError if it is missing, damaged or holds objects."""
-    try:
-        # Opened here, because numpy leaves its own file open if the archive is damaged.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise DataError(
-            "no such file", file=str(path), expected="a model folder", remedy="train one first"
-        ) from None
-    except Exception:
-        # Whatever zipfile and numpy make of damaged bytes: a flipped bit may claim encryption, an
-        # unknown method or an impossible shape, and each has an exception of its own.
-        raise DataError("damaged array file", file=str(path), remedy="train again") from None
-
-
-def _read_public(path: Path) -> dict[str, Any]:
-    try:
-        public: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = public.get("format")
-    except FileNotFoundError:
-        raise DataError(
-            "no trained model here",
-            file=str(path),
-            expected="the --out folder of a finished 'privrec train'",
-        ) from None
-    except (OSError, ValueError, AttributeError):
-        raise DataError("damaged file", file=str(path), remedy="train again") from None
-    if found != FORMAT:
-        raise DataError(f"model format {found!r}", file=str(path), expected=f"format {FORMAT}")
-    return public

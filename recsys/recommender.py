@@ -3,31 +3,30 @@
 Source: PriRec (Chen et al., 2020), Algorithm 3 for prediction.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from ldp.coins import memo_coins
-from mpc.core.errors import ParameterError, StateError
-from mpc.core.local import LocalNetwork
 from recsys.config import TrainConfig
 from recsys.data.checkins import CheckIns
 from recsys.data.prepare import Pairs, Prepared, prepare
 from recsys.dynamic import CoinSource
 from recsys.errors import DataError, DivergenceError
 from recsys.features import Features, assemble
-from recsys.metrics import model_digest, pooled_auc, user_auc
+from recsys.metrics import pooled_auc, user_auc
 from recsys.model_files import ModelFiles, read_model, write_model
 from recsys.run import MemoryRun, Run
 from recsys.scoring import Scorer
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
+from recsys.trained_model import TrainedModel
 from recsys.training import EpochRecord, Learner, Progress, train
 
 Floats = NDArray[np.float64]
@@ -73,19 +72,12 @@ class Recommendation:
     category: str
 
 
-class Recommender(ABC):
-    """Base of PriRec and its baselines. Fitted attributes end in an underscore."""
+class Recommender(TrainedModel[TrainConfig, ModelFiles]):
+    """Base of PriRec and its baselines."""
 
-    models: ClassVar[tuple[str, ...]]
-
-    def __init__(self, config: TrainConfig | None = None) -> None:
-        self.config = config or TrainConfig(model=self.models[0])
-        if self.config.model not in self.models:
-            raise ParameterError(
-                f"{type(self).__name__} trains {' or '.join(self.models)}, "
-                f"got model {self.config.model!r}"
-            )
-        self._files: ModelFiles | None = None
+    @staticmethod
+    def _default(model: str) -> TrainConfig:
+        return TrainConfig(model=model)
 
     @abstractmethod
     def _learner(
@@ -111,8 +103,7 @@ class Recommender(ABC):
         """
         self._files = None  # a fit that fails leaves no older model behind
         run = run or MemoryRun()
-        seed = run.experiment_seed() if self.config.seed is None else self.config.seed
-        sim = SimulationRng(seed)
+        sim = self._coins(run)
         prepared = data if isinstance(data, Prepared) else prepare(data, self.config.prepare, sim)
         if not len(prepared.train):
             raise DataError(
@@ -155,18 +146,6 @@ class Recommender(ABC):
         keys = run.memo_keys(users)
         return lambda family, rows, pois: memo_coins(keys[rows], family, pois)
 
-    @property
-    def files(self) -> ModelFiles:
-        """The trained model's arrays, by who holds them. StateError before ``fit``."""
-        if self._files is None:
-            raise StateError("the model is not trained yet", remedy="call fit or load first")
-        return self._files
-
-    @property
-    def model_digest(self) -> str:
-        """SHA-256 over the model arrays alone: equal models, equal digest."""
-        return model_digest(self.files.arrays)
-
     def evaluate(self, pairs: Pairs) -> tuple[float | None, float | None]:
         """AUC pooled over ``pairs`` (indices of the training data), and the mean of users' AUCs."""
         files = self.files
@@ -191,28 +170,18 @@ class Recommender(ABC):
         Raises ParameterError for an unknown user or k < 1. Fewer come back if fewer are new.
         """
         files = self.files
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ParameterError(f"k must be an integer of at least 1, got {k!r}")
-        index = int(files.user_index([user])[0])
-        if index < 0:
-            raise ParameterError(
-                f"user {str(user)!r} was not in the training data of {len(files.user_ids)} users",
-                # Nobody else's id is named: who trained is for each user to tell.
-                remedy="name a user as the check-ins did that the model was trained on",
-            )
-        pois = np.arange(len(files.poi_ids), dtype=np.int32)
-        new = np.setdiff1d(pois, files.visited(index))
-        score = files.score(np.full(new.size, index, dtype=np.int32), new)
-        best = np.lexsort((new, -score))[:k]  # ties by index, so that the list is reproducible
+        pois, scores = self._best_new(
+            user, k, of=len(files.poi_ids), known=files.visited, score=files.score, data="check-ins"
+        )
         return [
             Recommendation(
                 poi=files.poi_ids[poi],
-                probability=float(expit(value)),
+                probability=float(expit(score)),
                 lat=float(files.lat[poi]),
                 lon=float(files.lon[poi]),
                 category=files.category_of(int(poi)),
             )
-            for poi, value in zip(new[best], score[best], strict=True)
+            for poi, score in zip(pois, scores, strict=True)
         ]
 
     def save(self, folder: Path | str) -> None:
@@ -226,11 +195,6 @@ class Recommender(ABC):
         model = cls(config)
         model._files = files
         return model
-
-    @property
-    def traffic(self) -> LocalNetwork | None:
-        """What the protocols sent, or None where nothing was."""
-        return getattr(getattr(self, "learner_", None), "traffic", None)
 
 
 def _collect(

@@ -22,7 +22,10 @@ The model then gives its training labels probabilities (their geometric mean) th
 for any double.
 """
 
-_REMEDY = "lower the learning rate, or use weights whose rows sum to one (weights 'half')"
+_REMEDY = {
+    "auc": "lower the learning rate, or use weights whose rows sum to one (weights 'half')",
+    "rmse": "lower the learning rate, or raise the penalty",
+}
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def train(
                 raise DivergenceError(
                     f"training diverged in epoch {number + 1}: {error.message}",
                     epoch=number + 1,
-                    remedy=error.remedy or _REMEDY,
+                    remedy=error.remedy or _REMEDY[measure],
                 ) from error
         state.history.append(record)
         if _better(record, state.best):
@@ -143,7 +146,7 @@ def _check_finite(loss: float, state: State, hopeless: float) -> None:
         raise DivergenceError("a parameter or the loss is no longer finite")
     if loss > hopeless:
         raise DivergenceError(
-            f"the mean loss is {loss:.3g} nats, where guessing costs {math.log(2):.3g}"
+            f"the mean loss is {loss:.3g}, beyond the {hopeless:.3g} that no useful model has"
         )
 
 

@@ -7,6 +7,7 @@ The hypothesis profile is the environment variable HYPOTHESIS_PROFILE (dev, ci o
 set; else deep with --deep, ci where the variable CI is set, and dev at a desk.
 """
 
+import gc
 import os
 from collections.abc import Generator
 
@@ -42,6 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if deep:
         config.hook.pytest_deselected(items=deep)
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests are millions of objects, which no later collection needs to walk again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -116,9 +116,8 @@ class NetworkLearner(ABC):
         if self._schedule.average is not None:
             stays = min(self._schedule.average, (1 + number) / (10 + number))
             for name in self._trained:
-                average = self.state[f"average.{name}"]
-                average *= stays
-                average += (1 - stays) * self.state[name]
+                average = torch.from_numpy(self.state[f"average.{name}"])
+                average.lerp_(torch.from_numpy(self.state[name]), 1 - stays)
         return squared
 
     def _adam(self, name: str, slopes: NDArray[Any], rate: float, number: int) -> None:

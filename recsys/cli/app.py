@@ -20,10 +20,15 @@ Examples:
   privrec train prirec
   privrec train prirec --data my-city --out city
   privrec recommend --model city --user 17
+  privrec train fedgnn
   privrec compare --models fm,prirec
+  privrec compare --models bias,fedgnn
   privrec sweep neighbours
   privrec audit randomized-response
 """
+
+
+_COMMANDS = ("train", "compare", "sweep", "recommend", "audit", "data")
 
 
 def execute(arguments: Sequence[str]) -> int:
@@ -34,7 +39,8 @@ def execute(arguments: Sequence[str]) -> int:
             args=list(arguments), prog_name="privrec", standalone_mode=False, obj=console
         )
     except Exception as error:
-        failure = explain(error)
+        called = next((word for word in arguments if word in _COMMANDS), "")
+        failure = explain(error, f"privrec {called}".rstrip())
         console.end_progress()
         if console.verbose and failure.code == INTERNAL:
             traceback.print_exception(error)
@@ -71,6 +77,6 @@ def _root(
         typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Recommend places without collecting anyone's history: PriRec and its baselines."""
+    """Recommend places and items without collecting histories: PriRec, FedGNN, baselines."""
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())

@@ -7,26 +7,27 @@ import click
 import typer
 
 from recsys.cli.console import Console
-from recsys.cli.experiments import (
+from recsys.cli.experiment_options import (
     Config,
     Force,
     Resume,
     Seeds,
     TaskName,
     Workers,
-    named_task,
     refuse_with_resume,
 )
-from recsys.cli.options import Json, Quiet, Verbose, with_settings
-from recsys.cli.settings import PREFIX, collect
-from recsys.tasks import TASKS
+from recsys.cli.options import Json, Quiet, Verbose, out_option, with_settings
+from recsys.cli.settings import collect
+from recsys.cli.task_choice import task_of_rows
+from recsys.tasks import DATA, TASKS
 
 EXAMPLES = """\b
 Examples:
   privrec compare
   privrec compare --data foursquare-tokyo --max-positives 5 --out tokyo
   privrec compare --models fm,prirec,prirec-random --trials 0 --seeds 5
-  privrec compare --task rating --data ml-100k
+  privrec compare --data ml-100k
+  privrec compare --models bias,svdpp,fedgnn
   privrec compare --resume tokyo
 """
 
@@ -63,15 +64,7 @@ def compare(
     ] = None,
     workers: Workers = None,
     config: Config = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=f"{PREFIX}OUT",
-            show_envvar=False,
-            help="Folder of the comparison. [runs/compare-DATA-TIME]",
-            metavar="DIR",
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("comparison", "runs/compare-DATA-TIME")] = None,
     force: Force = False,
     resume: Resume = None,
     json: Json = False,
@@ -81,11 +74,12 @@ def compare(
 ) -> None:
     """Search, train and test several models alike, and write a report.
 
-    Every row searches the same grid with the same number of trainings on the validation part of
-    seed 0, then is trained and tested under each seed. All coins come from the seeds, so the
-    figures are repeatable and the trainings have no privacy; epsilon is nominal. Settings that are
-    given hold for all rows; of ratings, those of the grid are then not searched. Rows that are
-    made by their settings (means, fedgnn-ldp, fedgnn-paper) are not searched.
+    Every row is searched on the validation part of seed 0, with as many trainings as any other:
+    of visits on the same grid, of ratings on one of its own. Then it is trained and tested under
+    each seed. All coins come from the seeds, so the figures are repeatable and the trainings have
+    no privacy; epsilon is nominal. Settings that are given hold for all rows; of ratings, those of
+    the grid are then not searched. Rows that are made by their settings (means, fedgnn-ldp,
+    fedgnn-paper) are not searched.
 
     Ctrl-C keeps the trainings that are done; --resume goes on to the same result.
     """
@@ -104,11 +98,12 @@ def compare(
         if name in given.values:
             instead = "--models" if name == "model" else "--seeds"
             raise click.UsageError(f"{name} has no meaning in a comparison, use {instead}", ctx)
-    chosen = named_task(task)
+    rows = () if models is None else tuple(name.strip() for name in models.split(","))
+    chosen = task_of_rows(task, rows, given.values.get(DATA))
     start_comparison(
         given.settings(chosen),
         given.values,
-        rows=chosen.rows if models is None else tuple(name.strip() for name in models.split(",")),
+        rows=rows or chosen.rows,
         seeds=3 if seeds is None else seeds,
         trials=chosen.enough if trials is None else trials,
         workers=workers,

@@ -19,6 +19,7 @@ from recsys.cli.experiments import (
 )
 from recsys.cli.folders import new_folder
 from recsys.cli.settings import Settings
+from recsys.cli.task_choice import check_task
 from recsys.experiment.compare import Plan, compare
 from recsys.experiment.folder import ExperimentFolder
 from recsys.experiment.source import load_source
@@ -45,6 +46,7 @@ def start_comparison(
 ) -> None:
     """Compare anew in ``out``, by default a new folder below runs/. named: settings as given."""
     count, task = count_workers(workers), settings.task
+    check_task(task, settings.data, "these models learn")
     name, digest = load_source(task, settings.data)  # a mistake there is told before a folder is
     shared = _shared(settings, named)
     plan = Plan(settings.data, task.unflat(shared), rows, seeds, trials, task)

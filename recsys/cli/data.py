@@ -9,19 +9,16 @@ import typer
 
 from mpc.core.durable import PRIVATE, write_durably
 from recsys.cli.console import Console
-from recsys.cli.experiments import named_task
 from recsys.cli.folders import check_free
 from recsys.cli.options import Json, PlainCommand, Quiet, Verbose
+from recsys.cli.task_choice import FETCHED, task_of_data
 from recsys.data.catalogue import ROOT_VARIABLE, DataSet, find, list_sets
-from recsys.data.checkins import holds_checkins
 from recsys.data.describe import Survey
 from recsys.data.fetch import fetch_ml_100k
 from recsys.data.rating_catalogue import RatingSet, find_ratings, list_rating_sets
 from recsys.data.rating_facts import describe_ratings
-from recsys.data.rating_files import holds_ratings
-from recsys.errors import DataError
 from recsys.report.table import text_table
-from recsys.tasks import RATING, TASKS, VISITS, Task
+from recsys.tasks import RATING, TASKS, VISITS, find_task
 
 EXAMPLES = """\b
 Examples:
@@ -53,7 +50,6 @@ Examples:
 """
 
 PAGE = "describe.html"
-FETCHED = ("ml-100k",)
 
 app = typer.Typer(rich_markup_mode=None, epilog=EXAMPLES)
 
@@ -113,7 +109,7 @@ def describe_(
     if force and out is None:
         raise click.UsageError("--force has no meaning without --out", ctx)
     console = ctx.ensure_object(Console)
-    if (_guess(name) if task is None else named_task(task)) is RATING:
+    if (task_of_data(name) if task is None else find_task(task)) is RATING:
         if out is not None:
             raise click.UsageError("--out has no meaning with ratings, which have no page", ctx)
         told = describe_ratings(find_ratings(name).load())
@@ -172,19 +168,6 @@ def fetch_(
         "terms": fetched.terms,
     }
     console.result(lines, {"rows": [row]})
-
-
-def _guess(name: str) -> Task:
-    """What the set called ``name`` is about. Nothing is guessed of a .csv file: check-ins."""
-    try:
-        path = find_ratings(name).path
-    except DataError:
-        return VISITS  # whose error names the places that were looked at
-    if path is None:
-        return RATING
-    if path.is_dir():
-        return RATING if holds_ratings(path) and not holds_checkins(path) else VISITS
-    return VISITS if path.name.removesuffix(".gz").endswith(".csv") else RATING
 
 
 def _write_page(survey: Survey, folder: Path) -> Path:

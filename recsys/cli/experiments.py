@@ -1,20 +1,16 @@
-"""What ``privrec compare`` and ``privrec sweep`` share: options, folder, processes, progress."""
+"""What ``privrec compare`` and ``privrec sweep`` share: folder, processes, progress."""
 
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
-
-import click
-import typer
+from typing import Any
 
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError, ToolkitError
 from recsys.cli.console import Console
 from recsys.cli.failures import InterruptedRunError
-from recsys.cli.settings import PREFIX, given_options
 from recsys.experiment.bench import Bench
 from recsys.experiment.folder import ExperimentFolder
 from recsys.experiment.job import Job
@@ -24,9 +20,12 @@ from recsys.experiment.source import check_source
 from recsys.report import toml
 from recsys.report.ledger import shown
 from recsys.report.table import byte_size
-from recsys.tasks import TASKS, VISITS, Task, find_task
+from recsys.tasks import VISITS, Task, find_task
 
 MAX_WORKERS = 256
+
+NOUNS = {"compare": "comparison", "sweep": "sweep"}
+"""What the commands make."""
 
 DIGEST = "data_digest"
 """Field of a plan: the SHA-256 of its data, absent where it makes them itself."""
@@ -34,55 +33,12 @@ DIGEST = "data_digest"
 TASK = "task"
 """Field of a plan and of a result: absent for visits, which were there first."""
 
-Seeds = Annotated[
-    int | None, typer.Option(help="Seeds 0 to N-1, each a split of its own. [3]", metavar="N")
-]
-Workers = Annotated[
-    int | None, typer.Option(help="Trainings at a time. [the machine's cores]", metavar="N")
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        envvar=f"{PREFIX}CONFIG",
-        show_envvar=False,
-        help="TOML file with settings of the trainings.",
-        metavar="FILE",
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace the experiment that --out holds.")]
-Resume = Annotated[
-    Path | None, typer.Option(help="Go on with the experiment in DIR.", metavar="DIR")
-]
-
-TaskName = Annotated[
-    str | None,
-    typer.Option(
-        "--task",
-        envvar=f"{PREFIX}TASK",
-        show_envvar=False,
-        help="What the models learn from. [visits]",
-        metavar="|".join(TASKS),
-        show_default=False,
-    ),
-]
-
-ALLOWED_WITH_RESUME = ("resume", "workers", "json", "quiet", "verbose")
-
 
 def count_workers(workers: int | None) -> int:
     """The number of processes: what was asked for, or the cores that this process may use."""
     if workers is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     return integer("workers", workers, 1, MAX_WORKERS)
-
-
-def refuse_with_resume(ctx: typer.Context) -> None:
-    """A resumed experiment keeps its plan: other options are an error, not ignored."""
-    names = [name for name in ctx.params if name not in ALLOWED_WITH_RESUME]
-    given = given_options(ctx, names)
-    if given:
-        name = next(iter(given)).replace("_", "-")
-        raise click.UsageError(f"--{name} has no meaning with --resume", ctx)
 
 
 @contextmanager
@@ -95,10 +51,10 @@ def opened(
     Raises ParameterError if it holds an experiment of another command.
     """
     with ExperimentFolder(folder, plan=plan, force=force) as experiment:
-        kind = experiment.plan.get("kind")
+        kind = str(experiment.plan.get("kind"))
         if kind != command:
             raise ParameterError(
-                f"{folder} holds a {kind}, not a {command}",
+                f"{folder} holds a {NOUNS.get(kind, kind)}, not a {NOUNS[command]}",
                 remedy=f"go on with: privrec {kind} --resume {folder}",
             )
         try:
@@ -116,11 +72,6 @@ def check_data(plan: Mapping[str, Any]) -> None:
     """DataError unless the data of an experiment's plan are still those that it began with."""
     if DIGEST in plan:
         check_source(task_in(plan), plan["data"], plan[DIGEST])
-
-
-def named_task(name: str | None) -> Task:
-    """The task that ``--task`` names. ParameterError for one that there is not."""
-    return VISITS if name is None else find_task(name)
 
 
 def task_in(plan: Mapping[str, Any]) -> Task:

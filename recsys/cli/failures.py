@@ -43,8 +43,8 @@ class InterruptedRunError(Exception):
         self.kept = kept
 
 
-def explain(error: Exception) -> Failure:
-    """The failure that ``error`` stands for."""
+def explain(error: Exception, command: str = "privrec") -> Failure:
+    """The failure that ``error`` stands for. command: what was called, as far as it is known."""
     if isinstance(error, InterruptedRunError):
         return Failure(
             INTERRUPTED,
@@ -55,7 +55,7 @@ def explain(error: Exception) -> Failure:
     if isinstance(error, click.Abort):
         return interrupted()
     if isinstance(error, click.ClickException):
-        return _usage(error)
+        return _usage(error, command)
     if isinstance(error, ToolkitError):
         refused = isinstance(error, PrivacyRefusal | BudgetError)
         code = REFUSED if refused else BAD_INPUT
@@ -69,9 +69,9 @@ def explain(error: Exception) -> Failure:
     return Failure(INTERNAL, type(error).__name__, message, "run again with -v for the traceback")
 
 
-def _usage(error: click.ClickException) -> Failure:
+def _usage(error: click.ClickException, command: str) -> Failure:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    command = "privrec" if context is None else context.command_path
+    command = command if context is None else context.command_path
     message = " ".join(error.format_message().split()).rstrip(".")
     return Failure(BAD_INPUT, "UsageError", message, f"see {command} --help")
 

@@ -9,7 +9,7 @@ import click
 import typer
 from typer.core import TyperCommand
 
-from recsys.cli.settings import NONE, build, variable
+from recsys.cli.settings import NONE, PREFIX, build, variable
 from recsys.config import DYNAMIC, FEATURES, MIXES, MODES, SECURITY
 from recsys.config import NETWORKS as USER_NETWORKS
 from recsys.data.prepare import PrepareConfig
@@ -29,6 +29,16 @@ Verbose = Annotated[
     bool,
     typer.Option("--verbose", "-v", help="Keep a line of each epoch; show tracebacks of bugs."),
 ]
+
+
+def out_option(what: str, default: str) -> Any:
+    """Declares --out, the folder of ``what``; default: where it is if nobody says."""
+    return typer.Option(
+        envvar=f"{PREFIX}OUT",
+        show_envvar=False,
+        help=f"Folder of the {what}. [{default}]",
+        metavar="DIR",
+    )
 
 
 def _count_or_word(text: str) -> int | str:
@@ -217,7 +227,11 @@ _TABLE = (
     Setting("loss", str, "Of a prediction.", ratings.LOSSES),
     Setting("reduction", str, "Of the losses of a user.", ratings.REDUCTIONS),
     Setting("optimizer", str, "Of the server, on the aggregate.", ratings.OPTIMIZERS),
-    Setting("decay", float, "Factor of the step from epoch to epoch."),
+    Setting(
+        "decay",
+        float,
+        "Factor of the step from epoch to epoch; of fedgnn for 8 rounds, or for a shorter epoch.",
+    ),
     Setting("penalty", float, "Weight decay.", absent=_OWN),
     Setting("bias_penalty", float, "Weight decay of the items' biases.", absent="as penalty"),
     Setting(

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Sequence
 
+from recsys.cli.epochs import spent
 from recsys.data.rating_catalogue import find_ratings
 from recsys.data.rating_split import split_ratings
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.registry import libraries_of, rating_class
 from recsys.report.costs import Costs, costs_of
-from recsys.report.ledger import shown
 from recsys.report.rating_ledger import upload_epsilon
 from recsys.report.rating_page import write_rating_report
 from recsys.report.rating_summary import RatingSummary, summarise_ratings
 from recsys.report.run_folder import RunFolder, parts_digest
-from recsys.report.table import byte_size
 from recsys.simulation import SimulationRng
 from recsys.training import EpochRecord, Progress
 
@@ -56,13 +55,8 @@ class RatingTraining:
             f"training RMSE {math.sqrt(record.loss):.4f}",
             f"validation RMSE {validation}",
         ]
-        if costs.traffic:
-            parts.append(byte_size(costs.bytes))
-        epsilon = upload_epsilon(self._model)
-        if epsilon is not None:
-            nominal = " (nominal)" if config.seed is not None else ""
-            parts.append(f"epsilon {shown(epsilon)}{nominal} per coordinate and round")
-        return "  ".join(parts)
+        epsilon, seeded = upload_epsilon(self._model), config.seed is not None
+        return "  ".join(parts + spent(costs, epsilon, "coordinate and round", seeded=seeded))
 
     def write(self, run: RunFolder, costs: Costs, notes: Sequence[str]) -> RatingSummary:
         """Store model and report."""

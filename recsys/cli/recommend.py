@@ -1,5 +1,6 @@
 """``privrec recommend``: what a trained model proposes to one user."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from recsys.cli.console import Console
 from recsys.cli.options import Json, Quiet, Verbose
-from recsys.ratings.files import holds_rating_model
+from recsys.errors import DataError
 from recsys.report.table import text_table
 
 EXAMPLES = """\b
@@ -34,6 +35,15 @@ def recommend(
     The model says which. home_km is the distance from the mean place of the user's visits in
     training; rating is the predicted one, in the units of the data.
     """
+    from recsys.ratings.files import holds_rating_model  # noqa: PLC0415 - loads scikit-learn
+    from recsys.report.run_folder import holds_run  # noqa: PLC0415 - loads secagg
+
+    if holds_run(model) and not (model / "public" / "model.json").exists():
+        raise DataError(
+            "this run is not finished",
+            file=str(model),
+            remedy=f"finish it with: privrec train --resume {shlex.quote(str(model))}",
+        )
     told = _items(model, user, k) if holds_rating_model(model) else _pois(model, user, k)
     ctx.ensure_object(Console).result(*told)
 

@@ -16,6 +16,7 @@ import typer
 from click.core import ParameterSource
 
 from mpc.core.errors import ParameterError
+from recsys.cli.task_choice import unknown_model
 from recsys.errors import DataError
 from recsys.tasks import DATA, NAMES, PRESET, TASKS, VISITS, Config, Task, task_of
 from recsys.variants import with_variant
@@ -118,10 +119,7 @@ def named_task(values: Mapping[str, Any], origin: Mapping[str, str]) -> Task:
     for task in TASKS.values():
         if isinstance(model, str) and model in task.variants:
             return task
-    raise ParameterError(
-        f"model must be one of {MODELS}, got {model!r}{origin.get('model', '')}",
-        remedy="see privrec train --help",
-    )
+    raise unknown_model(model, origin.get("model", ""))
 
 
 def collect(ctx: typer.Context, config: Path | None) -> Given:

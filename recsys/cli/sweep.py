@@ -8,10 +8,17 @@ import click
 import typer
 
 from recsys.cli.console import Console
-from recsys.cli.experiments import Config, Force, Resume, TaskName, named_task, refuse_with_resume
-from recsys.cli.options import Json, Quiet, Verbose, with_settings
-from recsys.cli.settings import PREFIX, collect
-from recsys.tasks import RATING, VISITS, Task
+from recsys.cli.experiment_options import (
+    Config,
+    Force,
+    Resume,
+    TaskName,
+    refuse_with_resume,
+)
+from recsys.cli.options import Json, Quiet, Verbose, out_option, with_settings
+from recsys.cli.settings import collect
+from recsys.cli.task_choice import task_of_kind
+from recsys.tasks import DATA, RATING, TASKS, VISITS, Task
 
 KINDS = {
     VISITS.name: ("iterations", "neighbours", "size", "epsilon"),
@@ -24,7 +31,8 @@ Examples:
   privrec sweep epsilon --data foursquare-tokyo --max-positives 5 --seeds 3
   privrec sweep iterations --epochs 60 --out loss
   privrec sweep size --users 16000 --pois 10000 --epochs 3
-  privrec sweep noise --task rating --data ml-100k
+  privrec sweep noise --data ml-100k
+  privrec sweep pseudo
   privrec sweep --resume loss
 """
 
@@ -84,15 +92,7 @@ def sweep(
         typer.Option(help="Trainings at a time. [the machine's cores; size: 1]", metavar="N"),
     ] = None,
     config: Config = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=f"{PREFIX}OUT",
-            show_envvar=False,
-            help="Folder of the sweep. [runs/sweep-KIND-TIME]",
-            metavar="DIR",
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("sweep", "runs/sweep-KIND-TIME")] = None,
     force: Force = False,
     resume: Resume = None,
     json: Json = False,
@@ -122,12 +122,11 @@ def sweep(
         refuse_with_resume(ctx)
         continue_sweep(resume, workers, console)
         return
-    chosen = named_task(task)
-    kinds = KINDS[chosen.name]
-    if kind not in kinds:
-        got = "" if kind is None else f", got {kind!r}"
-        raise click.UsageError(f"name what to vary, one of {', '.join(kinds)}{got}", ctx)
     given = collect(ctx, config)
+    chosen = task_of_kind(task, kind, KINDS, given.values.get(DATA))
+    if kind not in KINDS[chosen.name]:
+        got = "" if kind is None else f", got {kind!r}"
+        raise click.UsageError(f"name what to vary, {_choices(task)}{got}", ctx)
     for name in ("model", "seed"):
         if name in given.values:
             raise click.UsageError(f"{name} has no meaning in a sweep", ctx)
@@ -163,6 +162,19 @@ def sweep(
         out=out,
         console=console,
         force=force,
+    )
+
+
+def _choices(task: str | None) -> str:
+    """The kinds of a task, or of both where none is named."""
+    names = KINDS if task is None else (task,)
+    told = [f"one of {', '.join(KINDS[name])}" for name in names]
+    return (
+        told[0]
+        if len(told) == 1
+        else " or ".join(
+            f"{words} ({TASKS[name].learns_from})" for name, words in zip(names, told, strict=True)
+        )
     )
 
 

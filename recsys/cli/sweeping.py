@@ -20,10 +20,12 @@ from recsys.cli.experiments import (
 )
 from recsys.cli.folders import new_folder
 from recsys.cli.settings import Given, Settings
+from recsys.cli.task_choice import check_task
 from recsys.config import TrainConfig
 from recsys.experiment import rating_sweep, sweep
 from recsys.experiment.folder import ExperimentFolder
 from recsys.experiment.job import Job
+from recsys.experiment.points import word
 from recsys.experiment.rating_sweep import RatingPlan
 from recsys.experiment.source import load_source
 from recsys.experiment.sweep import Plan
@@ -71,6 +73,8 @@ def start_sweep(
         own = rating_sweep.own_settings(wish.kind)
         given = replace(given, values={**own, **given.values})
     settings, named = given.settings(task), given.values
+    if wish.kind != "size":
+        check_task(task, settings.data, "this sweep learns")
     shared = _shared(settings, named, wish.kind)
     plan = _new_plan(settings, shared, wish)
     folder = out or new_folder(f"{KIND}-{wish.kind}")
@@ -165,12 +169,8 @@ def _new_plan(settings: Settings, shared: Mapping[str, Any], wish: Wish) -> Plan
 
 
 def _label(plan: Plan | RatingPlan, row: str, value: int | float | str | None, seed: int) -> str:
-    point = "" if value is None else f"  {plan.shape.setting} {_word(value)}"
+    point = "" if value is None else f"  {plan.shape.setting} {word(value)}"
     return f"{row:13s}{point}  seed {seed}"
-
-
-def _word(value: int | float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _stored(plan: Plan | RatingPlan) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import click
 import typer
 
 from recsys.cli.console import Console
-from recsys.cli.options import SETTINGS, Json, Quiet, Verbose, with_settings
+from recsys.cli.options import SETTINGS, Json, Quiet, Verbose, out_option, with_settings
 from recsys.cli.settings import MODELS, PREFIX, collect, given_options, variable
 from recsys.tasks import NAMES, PRESET
 
@@ -44,15 +44,7 @@ def train(
             metavar="FILE",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=f"{PREFIX}OUT",
-            show_envvar=False,
-            help="Folder of the run. [runs/MODEL-DATA-TIME]",
-            metavar="DIR",
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("run", "runs/MODEL-DATA-TIME")] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the run that --out holds.")
     ] = False,

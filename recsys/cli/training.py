@@ -11,8 +11,10 @@ from recsys.cli.failures import InterruptedRunError
 from recsys.cli.folders import new_folder
 from recsys.cli.rating_training import RatingTraining
 from recsys.cli.settings import Settings, build
+from recsys.cli.task_choice import check_task
 from recsys.cli.visit_training import VisitTraining
 from recsys.config import TrainConfig
+from recsys.experiment.folder import holds_experiment
 from recsys.report.costs import Costs
 from recsys.report.run_folder import RunFolder, holds_run
 from recsys.report.summary import Summary
@@ -52,6 +54,7 @@ class Training(Protocol):
 
 def start_run(settings: Settings, out: Path | None, console: Console, *, force: bool) -> None:
     """Train anew in ``out``, by default a new folder below runs/."""
+    check_task(settings.task, settings.data, f"{settings.train.model} learns")
     training = _training(settings)
     folder = out or new_folder(f"{settings.train.model.replace('-', '-minus')}-{training.name}")
     with RunFolder(
@@ -74,9 +77,10 @@ def continue_run(folder: Path, given: Mapping[str, object], console: Console) ->
     changed, and the run knows their digest.
     """
     if not holds_run(folder):
-        raise ParameterError(
-            f"{folder} holds no run to go on with", remedy="name the --out folder of a run"
-        )
+        remedy = "name the --out folder of a run"
+        if holds_experiment(folder):
+            remedy += ", or go on with an experiment by privrec compare or sweep --resume"
+        raise ParameterError(f"{folder} holds no run to go on with", remedy=remedy)
     with RunFolder(folder) as run:
         own = run.settings
         for name, value in given.items():

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
+from recsys.cli.epochs import spent
 from recsys.config import TrainConfig
 from recsys.data.catalogue import find
 from recsys.data.prepare import prepare
 from recsys.profiles import user_profiles
 from recsys.registry import recommender_class
 from recsys.report.costs import Costs, costs_of
-from recsys.report.ledger import shown
 from recsys.report.page import write_report
 from recsys.report.run_folder import RunFolder, data_digest
 from recsys.report.summary import Summary, summarise
-from recsys.report.table import byte_size
 from recsys.simulation import SimulationRng
 from recsys.training import EpochRecord, Progress
 
@@ -60,12 +59,9 @@ class VisitTraining:
             f"loss {record.loss:.4f}",
             f"validation AUC {auc}",
         ]
-        if costs.traffic:
-            parts.append(byte_size(costs.bytes))
-        if self._model.features_.counts:
-            nominal = " (nominal)" if config.seed is not None else ""
-            parts.append(f"epsilon {shown(config.epsilon)}{nominal} per user-POI pair")
-        return "  ".join(parts)
+        epsilon = config.epsilon if self._model.features_.counts else None
+        seeded = config.seed is not None
+        return "  ".join(parts + spent(costs, epsilon, "user-POI pair", seeded=seeded))
 
     def write(self, run: RunFolder, costs: Costs, notes: Sequence[str]) -> Summary:
         """Store model and report."""

@@ -19,6 +19,7 @@ from recsys.experiment.job import Job, check_job
 from recsys.experiment.outcome import Outcome, Wanted
 from recsys.experiment.rows import figures_of, row_config
 from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
+from recsys.report.rating_paper import paper_rmse
 from recsys.search import Found, Settings, Space, search
 from recsys.tasks import RATING, VISITS, Config, Task
 from recsys.variants import VARIANTS, Variant, find_variant
@@ -126,7 +127,7 @@ class Row:
             "model": self.variant.name,
             "title": self.variant.title,
             **spread,
-            "epsilon": first.get("epsilon", figures.no_epsilon),
+            "epsilon": self._epsilon() or figures.no_epsilon,
             "mode": first.get("mode"),
         }
         if self.task is VISITS:
@@ -134,6 +135,8 @@ class Row:
         else:
             row |= {
                 "bytes_counted": first.get("bytes_counted"),
+                "guesses": first.get("guesses"),
+                "notes": first.get("model_notes", []),
                 "digest": digest_of([o.get("model_digest") for o in self.outcomes]),
                 "reason": self._reason(),
             }
@@ -147,6 +150,11 @@ class Row:
             ],
         }
 
+    def _epsilon(self) -> dict[str, Any] | None:
+        """That of the seed whose user loses most: those who stop later release more."""
+        known: list[dict[str, Any]] = [o["epsilon"] for o in self.outcomes if "epsilon" in o]
+        return max(known, key=lambda epsilon: _number(epsilon["user"]), default=None)
+
     def _reason(self) -> str | None:
         """Why the row has no figure, None where it has one."""
         if self.failure is not None:
@@ -156,6 +164,10 @@ class Row:
             seed = self.diverged[0]
             return f"diverged under seed {seed}: {self.outcomes[seed]['diverged']}"
         return None
+
+
+def _number(epsilon: float | str | None) -> float:
+    return -1.0 if epsilon is None else float(epsilon)  # JSON has the word infinity
 
 
 def compare(plan: Plan, bench: Bench) -> dict[str, Any]:
@@ -171,6 +183,8 @@ def compare(plan: Plan, bench: Bench) -> dict[str, Any]:
         raise _nothing_left(rows)
     first, task = sound[0].sound, plan.task
     shown = [row.to_dict() for row in rows]
+    if task is RATING:
+        shown = [{**row, "paper_rmse": paper_rmse(row["model"], first["data"])} for row in shown]
     result = {
         "data": {name: first[name] for name in figures_of(task).facts},
         "seeds": plan.seeds,

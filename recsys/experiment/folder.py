@@ -10,26 +10,22 @@ Model: the process may be killed at any instant; trainings that were not done ar
 Leaks: nothing but figures over all users of seeded runs, which have no privacy to lose.
 """
 
-import contextlib
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from mpc.core.durable import PUBLIC, write_durably
 from mpc.core.errors import ParameterError
-from recsys.errors import DataError
 from recsys.experiment.job import Job
 from recsys.experiment.outcome import Outcome
-from recsys.report.lock import LOCK, FolderLock
+from recsys.report.held_folder import HeldFolder, as_json, check_empty, read_json
 
 FORMAT = 1
 
 _PLAN = Path("public") / "plan.json"
 
 
-class ExperimentFolder:
+class ExperimentFolder(HeldFolder):
     """Open the experiment that ``folder`` holds, or start one.
 
     plan: plain values, with the experiment's ``kind``, for a new one only.
@@ -41,12 +37,10 @@ class ExperimentFolder:
     def __init__(
         self, folder: Path | str, *, plan: Mapping[str, Any] | None = None, force: bool = False
     ) -> None:
-        self.path = Path(folder)
+        path = Path(folder)
         if not force:
-            _check_free(self.path, new=plan is not None)
-        self._made = [part for part in (self.path, *self.path.parents) if not part.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(self.path)
+            _check_free(path, new=plan is not None)
+        super().__init__(path)
         try:
             if plan is not None:
                 self._start(plan, force=force)
@@ -60,20 +54,7 @@ class ExperimentFolder:
     def discard(self) -> None:
         """Delete the experiment, outcomes too, and the folders that were made for it."""
         self._clear()
-        (self.path / LOCK).unlink(missing_ok=True)
-        for folder in (self._jobs, self._jobs.parent, *self._made):
-            with contextlib.suppress(OSError):  # not empty: others' files stay
-                folder.rmdir()
-
-    def close(self) -> None:
-        """Release the lock."""
-        self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._remove((self._jobs, self._jobs.parent))
 
     @property
     def done(self) -> int:
@@ -90,12 +71,8 @@ class ExperimentFolder:
 
     def keep(self, job: Job, outcome: Outcome) -> None:
         """Store the outcome of ``job``, durably."""
-        text = _json({"format": FORMAT, "outcome": outcome})
-        write_durably(self._jobs / f"{job.key}.json", text, mode=PUBLIC)
-
-    def write_public(self, name: str, data: bytes) -> None:
-        """Replace a file of public/ in one step."""
-        write_durably(self.path / "public" / name, data, mode=PUBLIC)
+        text = as_json({"format": FORMAT, "outcome": outcome})
+        self.write_public(f"jobs/{job.key}.json", text)
 
     @property
     def _jobs(self) -> Path:
@@ -105,7 +82,7 @@ class ExperimentFolder:
         if force and holds_experiment(self.path):
             self._clear()
         self._jobs.mkdir(parents=True, exist_ok=True)
-        self.write_public("plan.json", _json({"format": FORMAT, **plan}))
+        self.write_public("plan.json", as_json({"format": FORMAT, **plan}))
 
     def _clear(self) -> None:
         kind = str(_read(self.path / _PLAN).get("kind"))
@@ -121,38 +98,20 @@ def holds_experiment(folder: Path) -> bool:
 
 
 def _check_free(folder: Path, *, new: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ParameterError(f"{folder} is a file", remedy="name a folder")
     if holds_experiment(folder):
         if new:
             raise ParameterError(
                 f"{folder} holds an experiment already",
                 remedy="--resume that one, or --force a new one",
             )
-    elif not new:
+    elif new:
+        check_empty(folder, "experiment")
+    else:
         raise ParameterError(
             f"{folder} holds no experiment to go on with",
             remedy="name the --out folder of a comparison or a sweep",
         )
-    elif folder.exists() and any(entry.name != LOCK for entry in folder.iterdir()):
-        raise ParameterError(
-            f"{folder} is not empty and holds no experiment",
-            remedy="choose a new folder, or --force to write beside what is there",
-        )
-
-
-def _json(value: object) -> bytes:
-    return (json.dumps(value, indent=2) + "\n").encode()
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = values["format"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DataError(
-            "damaged file", file=str(path), remedy="delete it and --resume, or start anew"
-        ) from None
-    if found != FORMAT:
-        raise DataError(f"format {found!r}", file=str(path), expected=f"format {FORMAT}")
-    return values
+    return read_json(path, FORMAT, "format", "delete it and --resume, or start anew")

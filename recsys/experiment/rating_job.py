@@ -1,6 +1,5 @@
 """One training on ratings of items, and its outcome."""
 
-import math
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -9,7 +8,7 @@ from recsys.data.rating_catalogue import find_ratings
 from recsys.data.rating_split import SplitConfig, split_ratings
 from recsys.data.ratings import RatingParts, Ratings
 from recsys.errors import DivergenceError
-from recsys.experiment.outcome import Outcome, Wanted
+from recsys.experiment.outcome import Outcome, Wanted, diverged, shown_loss, validated
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.model import RatingModel, rmse
 from recsys.ratings.registry import check_library, rating_class
@@ -17,6 +16,7 @@ from recsys.report.costs import Costs, costs_of
 from recsys.report.rating_summary import summarise_ratings
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
+from recsys.tasks import RATING
 from recsys.training import EpochRecord
 
 
@@ -31,8 +31,9 @@ def run_rating_job(data: str, config: RatingConfig, seed: int, wanted: Wanted) -
     clock = Stopwatch()
     with clock.step("preparation"):
         parts = _parts(data, config.split, seed)
+    kind = rating_class(config.model)  # loads its libraries, which is no part of the training
     start = time.perf_counter()
-    model = rating_class(config.model)(config)
+    model = kind(config)
     curve: list[float | None] = []
 
     def progress(record: EpochRecord) -> None:
@@ -42,27 +43,11 @@ def run_rating_job(data: str, config: RatingConfig, seed: int, wanted: Wanted) -
     try:
         model.fit(parts, progress=progress)
     except DivergenceError as error:
-        return {
-            "validation_rmse": None,
-            "seconds": time.perf_counter() - start,
-            "diverged": error.message,
-        }
+        return diverged(RATING, time.perf_counter() - start, error.message)
     if wanted == "validation":
-        return _validated(model, time.perf_counter() - start)
+        return validated(RATING, model.learner_.state, time.perf_counter() - start)
     costs = Costs(steps=dict(clock.seconds)) + costs_of(model, time.perf_counter() - start)
     return _measured(model, costs, curve)
-
-
-def _validated(model: RatingModel, seconds: float) -> Outcome:
-    best = model.learner_.state.best
-    return {
-        "validation_rmse": None if best is None else best.rmse,
-        "loss": None if best is None else math.sqrt(best.loss),
-        "best_epoch": None if best is None else best.epoch,
-        "epochs": len(model.history_),
-        "seconds": seconds,
-        "diverged": None,
-    }
 
 
 def _measured(model: RatingModel, costs: Costs, curve: list[float | None]) -> Outcome:
@@ -71,11 +56,11 @@ def _measured(model: RatingModel, costs: Costs, curve: list[float | None]) -> Ou
     return {
         **summary.row,
         "diverged": None,
-        "loss": math.sqrt(model.history_[summary.row["best_epoch"] - 1].loss),
+        "loss": shown_loss(RATING, model.history_[summary.row["best_epoch"] - 1]),
         "history": [
             {
                 "epoch": record.epoch,
-                "loss": math.sqrt(record.loss),
+                "loss": shown_loss(RATING, record),
                 "rmse": record.rmse,
                 "test_rmse": found,
             }

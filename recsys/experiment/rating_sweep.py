@@ -11,23 +11,28 @@ Differs: Figure 4 has the published network and hyper-parameters, under which no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from recsys.data.synthetic_ratings import NAME as SYNTHETIC
-from recsys.errors import DivergenceError
 from recsys.experiment.bench import Bench
-from recsys.experiment.fit import fit_line
 from recsys.experiment.job import Job, check_job
 from recsys.experiment.outcome import Outcome
-from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
+from recsys.experiment.points import (
+    Value,
+    check_sweep,
+    finished,
+    first_sound,
+    shares,
+    train_points,
+    word,
+)
+from recsys.experiment.statistics import mean, sd
+from recsys.ratings.config import RatingConfig
 from recsys.tasks import PRESET_MODEL, RATING
 
 KINDS = ("neighbours", "noise", "pseudo", "size")
-
-Value = int | float | str
 
 SET_UP = ("key agreement", "validation")
 """Steps of a training that are no work of an epoch."""
@@ -62,7 +67,7 @@ class Shape:
 def sizes(users: int) -> tuple[int, ...]:
     """A sixteenth, eighth, quarter and half of ``users``, and all; ParameterError below 512."""
     integer("users", users, 512, 10**6)
-    return tuple((users + part // 2) // part for part in (16, 8, 4, 2, 1))
+    return shares(users)
 
 
 USERS, ITEMS = 4000, 500
@@ -128,11 +133,7 @@ class RatingPlan:
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
-        integer("seeds", self.seeds, 1, MAX_SEEDS)
-        if self.kind not in KINDS:
-            raise ParameterError(f"sweep must be one of {', '.join(KINDS)}, got {self.kind!r}")
-        if len(set(self.values)) < len(self.values):
-            raise ParameterError(f"values must be named once each, got {list(self.values)}")
+        check_sweep(KINDS, self.kind, self.values, self.seeds)
         shape = SHAPES[self.kind]
         object.__setattr__(self, "shape", shape)
         if shape.setting in self.base:
@@ -143,7 +144,19 @@ class RatingPlan:
         if not self.values:
             object.__setattr__(self, "values", shape.values)
         for job in self.jobs().values():
-            check_job(job)
+            self._check(job)
+
+    def _check(self, job: Job) -> None:
+        """Refuse now what would fail, or show nothing, after an hour."""
+        check_job(job)
+        config = job.config
+        if self.kind != "neighbours" or not isinstance(config, RatingConfig):
+            return
+        if config.neighbours != "none" and config.epochs <= config.expand_after:
+            raise ParameterError(
+                f"epochs must be more than expand_after, after which neighbours join, got "
+                f"{config.epochs} and {config.expand_after}"
+            )
 
     @property
     def mode(self) -> str:
@@ -157,8 +170,8 @@ class RatingPlan:
         if setting is None or setting not in self.base:
             return self.shape.lines
         value = self.base[setting]
-        word = value if isinstance(value, str) else f"{setting} {value:g}"
-        return (Line(word, {setting: value}),)
+        name = value if isinstance(value, str) else f"{setting} {word(value)}"
+        return (Line(name, {setting: value}),)
 
     def jobs(self) -> dict[tuple[str, Value, int], Job]:
         """All trainings by (line, value, seed)."""
@@ -191,19 +204,10 @@ def rating_sweep(plan: RatingPlan, bench: Bench) -> dict[str, Any]:
     A point where a training diverged has no RMSE and is marked. Raises DivergenceError where that
     leaves nothing to draw.
     """
-    jobs = plan.jobs()
-    outcomes = dict(
-        zip(jobs, bench.together([partial(bench.run, job) for job in jobs.values()]), strict=True)
+    outcomes = train_points(
+        plan.jobs(), bench, setting=plan.shape.setting, may_diverge=plan.kind != "size"
     )
-    sound = [outcome for outcome in outcomes.values() if not outcome["diverged"]]
-    if len(sound) < (len(outcomes) if plan.kind == "size" else 1):
-        (line, value, seed), outcome = next(p for p in outcomes.items() if p[1]["diverged"])
-        raise DivergenceError(
-            f"{line} at {plan.shape.setting} {value} diverged under seed {seed}: "
-            f"{outcome['diverged']}",
-            remedy="lower --learning-rate in a new sweep",
-        )
-    first = sound[0]
+    first = first_sound(outcomes.values())
     result: dict[str, Any] = {
         "task": RATING.name,
         "kind": plan.kind,
@@ -221,16 +225,7 @@ def rating_sweep(plan: RatingPlan, bench: Bench) -> dict[str, Any]:
             for (line, value, seed), outcome in outcomes.items()
         ],
     }
-    result["result_digest"] = digest_of(
-        [
-            [row["model"], row["value"], row["seed"], row["rmse"], row["model_digest"]]
-            for row in result["rows"]
-        ]
-    )
-    if plan.kind == "size":
-        line = result["lines"][0]
-        result["fit"] = fit_line(line["x"], line["y"]) if len(line["x"]) > 2 else None
-    return result
+    return finished(result, RATING.measure)
 
 
 def _line(plan: RatingPlan, line: Line, outcomes: Outcomes) -> dict[str, Any]:
@@ -246,7 +241,10 @@ def _line(plan: RatingPlan, line: Line, outcomes: Outcomes) -> dict[str, Any]:
         "x": list(plan.values),
         "y": [mean(each) for each in values],
         "sd": [sd(each) for each in values],
-        "second": [mean([point[second] for point in each]) for each in figures] if second else [],
+        "second": [_second(plan.kind, [p[second] for p in each]) for each in figures]
+        if second
+        else [],
+        "guesses": [next((p["guesses"] for p in each if p["guesses"]), None) for each in figures],
         "diverged": [
             x
             for x, each in zip(plan.values, points, strict=True)
@@ -255,14 +253,21 @@ def _line(plan: RatingPlan, line: Line, outcomes: Outcomes) -> dict[str, Any]:
     }
 
 
+def _second(kind: str, values: list[float | None]) -> float | None:
+    """The mean over the seeds; of epsilon the largest, which a mean could round down."""
+    known = [value for value in values if value is not None]
+    return max(known, default=None) if kind == "noise" else mean(values)
+
+
 def _figures(outcome: Outcome) -> dict[str, Any]:
     names = (
         *("rmse", "validation_rmse", "constant_rmse", "epochs", "best_epoch", "seconds", "steps"),
         *("model_digest", "users", "items", "train_ratings", "peak_memory_bytes", "fallbacks"),
         *("bytes_per_user", "bytes_counted", "upload_bytes", "epsilon", "mode", "clipped"),
-        "diverged",
+        *("guesses", "diverged"),
     )
     figures = {name: outcome.get(name) for name in names}
+    figures["notes"] = outcome.get("model_notes", [])
     apart = sum(outcome.get("steps", {}).get(name, 0.0) for name in SET_UP)
     return figures | {
         "coordinate": (outcome.get("epsilon") or {}).get("coordinate"),

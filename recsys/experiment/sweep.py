@@ -8,20 +8,20 @@ Differs: Figure 5 shows training and test loss of PriRec, here of the central FM
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
 from recsys.config import TrainConfig
 from recsys.data.city import NAME as CITY
-from recsys.errors import DivergenceError, PrivacyRefusal
+from recsys.errors import PrivacyRefusal
 from recsys.experiment.bench import Bench
-from recsys.experiment.fit import fit_line
 from recsys.experiment.job import Job, check_job
 from recsys.experiment.outcome import Outcome, Wanted
-from recsys.experiment.statistics import MAX_SEEDS, digest_of, mean, sd
+from recsys.experiment.points import check_sweep, finished, first_sound, shares, train_points
+from recsys.experiment.statistics import mean, sd
 from recsys.prirec import MIN_NEIGHBOURS
+from recsys.tasks import VISITS
 from recsys.variants import find_variant
 
 KINDS = ("iterations", "neighbours", "size", "epsilon")
@@ -57,7 +57,7 @@ def sizes(users: int) -> tuple[int, ...]:
     Raises ParameterError for fewer than 32, of which a sixteenth is no crowd.
     """
     integer("users", users, 32, 2**31 - 1)
-    return tuple((users + part // 2) // part for part in (16, 8, 4, 2, 1))
+    return shares(users)
 
 
 SHAPES = {
@@ -102,16 +102,12 @@ class Plan:
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
-        integer("seeds", self.seeds, 1, MAX_SEEDS)
-        if self.kind not in KINDS:
-            raise ParameterError(f"sweep must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        check_sweep(KINDS, self.kind, self.values, self.seeds)
         if self.kind == "iterations" and self.values:
             raise ParameterError(
                 "values have no meaning in a sweep over iterations, which shows every epoch",
                 remedy="set the last epoch by --epochs",
             )
-        if len(set(self.values)) < len(self.values):
-            raise ParameterError(f"values must be named once each, got {list(self.values)}")
         object.__setattr__(self, "shape", SHAPES[self.kind])
         if not self.values:
             object.__setattr__(self, "values", self.shape.values)
@@ -155,14 +151,13 @@ def sweep(plan: Plan, bench: Bench) -> dict[str, Any]:
     A point where a training diverged has no AUC and is marked. Raises DivergenceError where that
     leaves nothing to draw: no point at all, or a gap in a curve over epochs or in a measured time.
     """
-    jobs = plan.jobs()
-    outcomes = dict(
-        zip(jobs, bench.together([partial(bench.run, job) for job in jobs.values()]), strict=True)
+    outcomes = train_points(
+        plan.jobs(),
+        bench,
+        setting=plan.shape.setting,
+        may_diverge=plan.kind in ("neighbours", "epsilon"),
     )
-    sound = [outcome for outcome in outcomes.values() if not outcome["diverged"]]
-    if len(sound) < (1 if plan.kind in ("neighbours", "epsilon") else len(outcomes)):
-        _tell_divergence(plan, outcomes)
-    first = sound[0]
+    first = first_sound(outcomes.values())
     result: dict[str, Any] = {
         "kind": plan.kind,
         "x_label": plan.shape.x_label,
@@ -175,28 +170,10 @@ def sweep(plan: Plan, bench: Bench) -> dict[str, Any]:
             for (row, value, seed), outcome in outcomes.items()
         ],
     }
-    result["result_digest"] = digest_of(
-        [
-            [row["model"], row["value"], row["seed"], row["auc"], row["model_digest"]]
-            for row in result["rows"]
-        ]
-    )
-    if plan.kind == "size":
-        line = result["lines"][0]
-        result["fit"] = fit_line(line["x"], line["y"]) if len(line["x"]) > 2 else None
-    return result
+    return finished(result, VISITS.measure)
 
 
 Outcomes = Mapping[tuple[str, Number | None, int], Outcome]
-
-
-def _tell_divergence(plan: Plan, outcomes: Outcomes) -> NoReturn:
-    (row, value, seed), outcome = next(pair for pair in outcomes.items() if pair[1]["diverged"])
-    point = "" if value is None else f" at {plan.shape.setting} {value:g}"
-    raise DivergenceError(
-        f"{row}{point} diverged under seed {seed}: {outcome['diverged']}",
-        remedy="lower --learning-rate in a new sweep",
-    )
 
 
 def _figures(outcome: Outcome) -> dict[str, Any]:

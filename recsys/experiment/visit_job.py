@@ -13,7 +13,7 @@ from recsys.data.checkins import CheckIns
 from recsys.data.features import FeatureTable
 from recsys.data.prepare import PrepareConfig, Prepared, prepare
 from recsys.errors import DivergenceError
-from recsys.experiment.outcome import Outcome, Wanted
+from recsys.experiment.outcome import Outcome, Wanted, diverged, validated
 from recsys.models import fm
 from recsys.prirec import PriRec, check_neighbours
 from recsys.profiles import user_profiles
@@ -23,6 +23,7 @@ from recsys.report.costs import Costs, costs_of
 from recsys.report.summary import summarise
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
+from recsys.tasks import VISITS
 from recsys.training import EpochRecord
 
 
@@ -54,27 +55,11 @@ def run_visit_job(data: str, config: TrainConfig, seed: int, wanted: Wanted) -> 
             progress=progress,
         )
     except DivergenceError as error:
-        return {
-            "validation_auc": None,
-            "seconds": time.perf_counter() - start,
-            "diverged": error.message,
-        }
+        return diverged(VISITS, time.perf_counter() - start, error.message)
     if wanted == "validation":
-        return _validated(model, time.perf_counter() - start)
+        return validated(VISITS, model.learner_.state, time.perf_counter() - start)
     costs = Costs(steps=dict(clock.seconds)) + costs_of(model, time.perf_counter() - start)
     return _measured(model, costs, [*prepared.notes, *notes], test_losses)
-
-
-def _validated(model: Recommender, seconds: float) -> Outcome:
-    best = model.learner_.state.best
-    return {
-        "validation_auc": None if best is None else best.auc,
-        "loss": None if best is None else best.loss,
-        "best_epoch": None if best is None else best.epoch,
-        "epochs": len(model.history_),
-        "seconds": seconds,
-        "diverged": None,
-    }
 
 
 def _measured(

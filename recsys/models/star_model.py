@@ -36,7 +36,7 @@ from recsys.ratings.config import RatingConfig
 RIDGE_WEIGHTS = "ridge"
 """Name of the logarithms of the ridges, of the embedding and of the bias."""
 
-RIDGE = (4.0, 0.3)
+RIDGE = (4.0, 2.0)
 """Where the ridges of an embedding and of a bias start; without embeddings the latter stays."""
 
 
@@ -121,10 +121,10 @@ class StarModel:
         square = (self.dim, self.dim)
         if self.carries:
             shapes[RATING_WEIGHTS] = square
-        if self.met:
-            shapes[NEIGHBOUR_WEIGHTS] = square
         if self.solve:
             shapes[RIDGE_WEIGHTS] = (2 if self.bias else 1,)
+        if self.met:
+            shapes[NEIGHBOUR_WEIGHTS] = square
         return shapes
 
     def represent(self, inputs: Inputs) -> Represented:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+from recsys.errors import DivergenceError
 from recsys.models.star import Groups, Star, client_linear
 
 Weights = Mapping[str, Tensor]
@@ -35,6 +36,9 @@ RATING_WEIGHTS = "ratings"
 """Name of the matrix that carried ratings send through."""
 
 _SLOPE = 0.2  # of the paper on graph attention
+
+# Of double precision's 52 bits, a difference this much smaller than its terms keeps 22.
+_LEAST_LEFT = 2.0**-30
 
 
 class Network(Protocol):
@@ -139,21 +143,34 @@ class GAT:
             met_weight = (met_scores - top[star.met.owners]).exp().unsqueeze(1)
             total = star.around(weight * values, met_weight * met)
             share = star.around(weight, met_weight)
-        return (total + star.spread(own_weight * users)) / (share + star.spread(own_weight))
+        share = share + star.spread(own_weight)
+        if star.leave_out:
+            _check_left(share, weight)
+        return (total + star.spread(own_weight * users)) / share
 
     def items(self, weights: Weights, rows: Tensor, groups: Groups, star: Star) -> Tensor:
         """See ``Network.items``."""
         matrix, of_item, of_leaf = (weights[n] for n in ("attention", "hears", "is_heard"))
-        if self.one_way:
-            return torch.zeros_like(rows)
         items = client_linear(rows, matrix, groups)
-        users = client_linear(star.users, matrix, star.each)
+        users = client_linear(self._heard(star), matrix, star.each)
         owners = groups.owners
         listens = (items * of_item[owners]).sum(1)
         own = leaky_relu(listens + (items * of_leaf[owners]).sum(1), _SLOPE)
         other = leaky_relu(listens + (users * of_leaf).sum(1)[owners], _SLOPE)
         share = torch.sigmoid(own - other).unsqueeze(1)  # a softmax over two
         return share * items + (1 - share) * users[owners]
+
+    def _heard(self, star: Star) -> Tensor:
+        return torch.zeros_like(star.users) if self.one_way else star.users
+
+
+def _check_left(share: Tensor, weight: Tensor) -> None:
+    """DivergenceError where an item had so much attention that nothing is known of the others."""
+    if share.numel() and bool((share < _LEAST_LEFT * (share + weight)).any()):
+        raise DivergenceError(
+            "attention has gone to single items, and little of it is left without them",
+            remedy="lower the learning rate, or leave rating_edges out",
+        )
 
 
 @dataclass(frozen=True)
@@ -179,11 +196,11 @@ class GGNN:
 
     def items(self, weights: Weights, rows: Tensor, groups: Groups, star: Star) -> Tensor:
         """See ``Network.items``."""
-        if self.one_way:
-            return torch.zeros_like(rows)
-        told = client_linear(star.users, weights["propagation"], star.each)
-        told = told * _size(star).rsqrt()
-        return _gated(weights, told[groups.owners], rows, groups)
+        told = torch.zeros_like(rows)
+        if not self.one_way:
+            told = client_linear(star.users, weights["propagation"], star.each)
+            told = (told * _size(star).rsqrt())[groups.owners]
+        return _gated(weights, told, rows, groups)
 
 
 def _gated(weights: Weights, heard: Tensor, state: Tensor, groups: Groups) -> Tensor:

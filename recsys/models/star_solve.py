@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from recsys.errors import DivergenceError
 from recsys.models.star import Groups, segment_product
 
 
@@ -85,9 +86,15 @@ def fit(design: Tensor, targets: Tensor, ridge: Tensor, groups: Groups) -> Fit:
     """Ridge regressions of the clients' targets (n,) on their rows of ``design`` (n, p).
 
     Each minimises |targets - design b|^2 + sum of ridge * b^2.  ridge: (c, p), positive.
+    Raises DivergenceError where the design is so large that the ridge is lost beside it.
     """
     gram: Tensor = _Gram.apply(design, groups)  # type: ignore[no-untyped-call]
-    root = torch.linalg.cholesky(gram + torch.diag_embed(ridge))
+    root, failed = torch.linalg.cholesky_ex(gram + torch.diag_embed(ridge))
+    if failed.any():
+        raise DivergenceError(
+            "embeddings have grown too large for a user's equations to be solved",
+            remedy="lower the learning rate, or raise the penalty",
+        )
     right = groups.sum(design * targets.unsqueeze(1))
     coefficients = torch.cholesky_solve(right.unsqueeze(2), root).squeeze(2)
     return Fit(coefficients, design, targets, root, groups)

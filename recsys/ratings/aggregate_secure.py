@@ -12,7 +12,8 @@ Model: semi-honest. By pads, of the n members of a cohort up to n - 2 collude wi
     to every coordinate by herself.
 Leaks: to the recommender the sum of each cohort in each round, and who takes part. Which items a
     member rated is hidden in the sum: she sends every coordinate, zero or not. A run that is
-    killed and resumed repeats the rounds of its last epoch; their noise is new, so each counts.
+    killed and resumed repeats the rounds of its last epoch: the same vectors with the same noise,
+    under new pads.
 Error: that of the encoding. A sum with noise leaves the ring with a probability of at most 2^-60
     for each entry. Without noise both are equal, with it they have the same law
     (``ldp.summed_laplace``).

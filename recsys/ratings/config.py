@@ -40,7 +40,8 @@ class RatingConfig:
         ``patience`` epochs without a better validation RMSE.
     learning_rate, penalty: of the shared parameters; None takes the model's own, tuned on
         validation.  bias_penalty: of the items' biases, where they have one of their own; None
-        as ``penalty``.  decay: factor of the learning rate from epoch to epoch.
+        as ``penalty``.  decay: factor of the learning rate from epoch to epoch; of FedGNN every 8
+        rounds where an epoch has more.  init_scale: standard deviation of the first embeddings.
     user_fit: how the device of a FedGNN user finds her own embedding and bias: ``solve`` for the
         best fit to her ratings, of which each is then predicted by a fit to the other ones;
         ``steps`` for gradient steps, as in the paper.  user_rate: of these, and of neighbours.
@@ -84,7 +85,7 @@ class RatingConfig:
     optimizer: str = "adam"
     loss: str = "squared"
     reduction: str = "sum"
-    init_scale: float = 0.1
+    init_scale: float = 0.2
     gnn: str = "gcn"
     center: bool = True
     bias: bool = True
@@ -187,6 +188,12 @@ class RatingConfig:
             raise ParameterError(
                 "secagg full needs aggregate secure: in the clear there is no sum to protect",
                 remedy="leave secagg out, or set aggregate to secure",
+            )
+        if self.neighbours != "none" and not self.dim:
+            raise ParameterError(
+                f"neighbours must be none with dim 0, got {self.neighbours!r}: without embeddings "
+                "there is nothing to hand on",
+                remedy="set dim to at least 1, or leave neighbours out",
             )
         if self.rating_edges and self.user_fit == "solve":
             raise ParameterError(

@@ -78,8 +78,11 @@ def _embeddings(config: RatingConfig, coordinates: int, expansions: int) -> dict
         "epsilon_user": cost.user,
         "rounds": expansions,
         "adversary": "epsilon-LDP against whoever holds all payloads, given ideal coins",
-        "note": f"Clipped to {EMBEDDING_CLIP} in each coordinate. The loss is about the embedding; "
-        f"what the graph shows is not in it. One noisy vector goes to all receivers. {once}",
+        "note": f"Each coordinate is cut at {-EMBEDDING_CLIP} and {EMBEDDING_CLIP} "
+        f"(EMBEDDING_CLIP) and gets noise of scale {float(noise.scale):.4g}: {cost}. That covers "
+        "what the embedding tells of her ratings, and nothing else: not the gradients that she "
+        "uploads, not with whom she shares items. One noisy vector goes to all receivers. "
+        f"{once}",
     }
 
 

@@ -1,12 +1,11 @@
-"""A trained rating model on disk, separated by who holds what, and never pickled.
+"""A trained rating model on disk, as ``recsys.model_parts``.
 
 recommender/model.npz  what the recommender learned, and the items' ids
-users/models.npz       each user's own parameters, training ratings and id; folder 0700, file 0600
-public/model.json      settings, range of the ratings, digest, version of this format
+users/models.npz       each user's own parameters, training ratings and id
+public/model.json      settings and the range of the ratings
 """
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,17 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.core.durable import PUBLIC, write_durably
-from mpc.core.errors import ParameterError
 from recsys.data.ratings import Triples
-from recsys.errors import DataError
-from recsys.metrics import model_digest
-from recsys.model_files import pack_arrays, read_arrays
+from recsys.model_parts import (
+    IdRows,
+    Kind,
+    ModelParts,
+    holds_kind,
+    of_one_model,
+    read_parts,
+    write_parts,
+)
 from recsys.ratings.config import RatingConfig
 from recsys.training import Arrays
 
-FORMAT = 1
-KIND = "ratings"
+KIND = Kind(1, "ratings")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class RatingFiles:
 
     arrays: Arrays
     private: frozenset[str]
-    tables: dict[str, NDArray[Any]]
+    tables: Mapping[str, NDArray[Any]]
     train: Triples
     user_ids: Sequence[str]
     item_ids: Sequence[str]
@@ -47,20 +49,20 @@ class RatingFiles:
     high: float
 
     @cached_property
-    def _users(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.user_ids)}
+    def _users(self) -> IdRows:
+        return IdRows(self.user_ids)
 
     @cached_property
-    def _items(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.item_ids)}
+    def _items(self) -> IdRows:
+        return IdRows(self.item_ids)
 
     def user_index(self, ids: Sequence[object]) -> NDArray[np.int32]:
         """Rows of external user ids; -1 for unknown ones."""
-        return np.array([self._users.get(str(name), -1) for name in ids], dtype=np.int32)
+        return self._users.of(ids)
 
     def item_index(self, ids: Sequence[object]) -> NDArray[np.int32]:
         """Rows of external item ids; -1 for unknown ones."""
-        return np.array([self._items.get(str(name), -1) for name in ids], dtype=np.int32)
+        return self._items.of(ids)
 
     def rated(self, user: int) -> NDArray[np.int32]:
         """The items that the user rated in training."""
@@ -69,92 +71,42 @@ class RatingFiles:
 
 
 def write_rating_model(folder: Path, files: RatingFiles, config: RatingConfig) -> None:
-    """Write the three parts; public/model.json comes last and makes the model complete."""
-    shared: dict[str, NDArray[Any]] = {"item_ids": np.array(files.item_ids, dtype=np.str_)}
-    private: dict[str, NDArray[Any]] = {
-        "user_ids": np.array(files.user_ids, dtype=np.str_),
-        "train_users": files.train.users,
-        "train_items": files.train.items,
-        "train_values": files.train.values,
-    }
-    for name, array in files.arrays.items():
-        (private if name in files.private else shared)[f"model.{name}"] = array
-    for name, table in files.tables.items():
-        private[f"table.{name}"] = table
-    for name in ("recommender", "users", "public"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "users").chmod(0o700)
-    write_durably(folder / "recommender" / "model.npz", pack_arrays(shared))
-    write_durably(folder / "users" / "models.npz", pack_arrays(private))
-    public = {
-        "format": FORMAT,
-        "kind": KIND,
-        "config": config.to_dict(),
-        "low": files.low,
-        "high": files.high,
-        "arrays": sorted(files.arrays),
-        "tables": sorted(files.tables),
-        "model_digest": model_digest(files.arrays),
-    }
-    text = json.dumps(public, indent=2) + "\n"
-    write_durably(folder / "public" / "model.json", text.encode(), mode=PUBLIC)
+    """Write the three parts below ``folder``."""
+    parts = ModelParts(
+        arrays=files.arrays,
+        private=files.private,
+        tables=files.tables,
+        shared={"item_ids": np.array(files.item_ids, dtype=np.str_)},
+        own={
+            "user_ids": np.array(files.user_ids, dtype=np.str_),
+            "train_users": files.train.users,
+            "train_items": files.train.items,
+            "train_values": files.train.values,
+        },
+        public={"config": config.to_dict(), "low": files.low, "high": files.high},
+    )
+    write_parts(folder, KIND, parts)
 
 
 def holds_rating_model(folder: Path) -> bool:
     """Whether ``folder`` holds a finished rating model, as far as its public part tells."""
-    try:
-        public = json.loads((folder / "public" / "model.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(public, dict) and public.get("kind") == KIND
+    return holds_kind(folder, KIND)
 
 
 def read_rating_model(folder: Path) -> tuple[RatingFiles, RatingConfig]:
     """Inverse of ``write_rating_model``. DataError if a file is missing, damaged or of another."""
-    public = _read_public(folder / "public" / "model.json")
-    shared = read_arrays(folder / "recommender" / "model.npz")
-    private = read_arrays(folder / "users" / "models.npz")
-    arrays = shared | private
-    try:
-        config = RatingConfig.from_dict(public["config"])
+    parts = read_parts(folder, KIND)
+    own = parts.own
+    with of_one_model(folder):
+        config = RatingConfig.from_dict(parts.public["config"])
         files = RatingFiles(
-            arrays={name: arrays[f"model.{name}"] for name in public["arrays"]},
-            private=frozenset(n for n in public["arrays"] if f"model.{n}" in private),
-            tables={name: private[f"table.{name}"] for name in public["tables"]},
-            train=Triples(private["train_users"], private["train_items"], private["train_values"]),
-            user_ids=tuple(private["user_ids"].tolist()),
-            item_ids=tuple(shared["item_ids"].tolist()),
-            low=float(public["low"]),
-            high=float(public["high"]),
-        )
-        digest = public["model_digest"]
-    except KeyError as error:
-        raise DataError(f"{error} is missing", file=str(folder), remedy="train again") from None
-    except ParameterError as error:
-        raise DataError(error.message, file=str(folder), remedy=error.remedy) from None
-    if model_digest(files.arrays) != digest:
-        raise DataError(
-            "the model arrays do not belong to public/model.json",
-            file=str(folder),
-            remedy="train again",
+            arrays=parts.arrays,
+            private=parts.private,
+            tables=parts.tables,
+            train=Triples(own["train_users"], own["train_items"], own["train_values"]),
+            user_ids=tuple(own["user_ids"].tolist()),
+            item_ids=tuple(parts.shared["item_ids"].tolist()),
+            low=float(parts.public["low"]),
+            high=float(parts.public["high"]),
         )
     return files, config
-
-
-def _read_public(path: Path) -> dict[str, Any]:
-    try:
-        public: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = (public.get("kind"), public.get("format"))
-    except FileNotFoundError:
-        raise DataError(
-            "no trained model here",
-            file=str(path),
-            expected="the --out folder of a finished 'privrec train'",
-        ) from None
-    except (OSError, ValueError, AttributeError):
-        raise DataError("damaged file", file=str(path), remedy="train again") from None
-    if found != (KIND, FORMAT):
-        raise DataError(
-            f"model of kind and format {found!r}", file=str(path), expected=repr((KIND, FORMAT))
-        )
-    return public

@@ -1,27 +1,27 @@
 """What every rating model offers, with scikit-learn's habits: fit, predict, save, load."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.core.errors import ParameterError, StateError
-from mpc.core.local import LocalNetwork
+from mpc.core.errors import StateError
 from recsys.data.rating_split import split_ratings
 from recsys.data.ratings import Floats, Indices, RatingParts, Ratings, Triples
 from recsys.errors import DataError, DivergenceError
-from recsys.metrics import model_digest
+from recsys.model_parts import of_one_model
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.files import RatingFiles, read_rating_model, write_rating_model
 from recsys.ratings.scoring import RatingScorer
 from recsys.run import MemoryRun, Run
 from recsys.simulation import SimulationRng
 from recsys.stopwatch import Stopwatch
+from recsys.trained_model import TrainedModel
 from recsys.training import EpochRecord, Learner, Progress, train
 
 
@@ -58,20 +58,14 @@ class RatedItem:
     value: float
 
 
-class RatingModel(ABC):
-    """Base of FedGNN and its baselines. Fitted attributes end in an underscore."""
+class RatingModel(TrainedModel[RatingConfig, RatingFiles]):
+    """Base of FedGNN and its baselines."""
 
-    models: ClassVar[tuple[str, ...]]
+    _scorer: RatingScorer | None = None
 
-    def __init__(self, config: RatingConfig | None = None) -> None:
-        self.config = config or RatingConfig(model=self.models[0])
-        if self.config.model not in self.models:
-            raise ParameterError(
-                f"{type(self).__name__} trains {' or '.join(self.models)}, "
-                f"got model {self.config.model!r}"
-            )
-        self._files: RatingFiles | None = None
-        self._scorer: RatingScorer | None = None
+    @staticmethod
+    def _default(model: str) -> RatingConfig:
+        return RatingConfig(model=model)
 
     @abstractmethod
     def _learner(self, parts: RatingParts, sim: SimulationRng, run: Run) -> RatingLearner:
@@ -97,8 +91,7 @@ class RatingModel(ABC):
         """
         self._files = None  # a fit that fails leaves no older model behind
         run = run or MemoryRun()
-        seed = run.experiment_seed() if self.config.seed is None else self.config.seed
-        sim = SimulationRng(seed)
+        sim = self._coins(run)
         parts = (
             data if isinstance(data, RatingParts) else split_ratings(data, self.config.split, sim)
         )
@@ -125,7 +118,8 @@ class RatingModel(ABC):
             patience=self.config.patience,
             progress=progress,
             measure="rmse",
-            hopeless=math.inf,
+            # A hundred times what predicting 0 for everything would cost.
+            hopeless=100 * float(np.mean(np.square(parts.train.values))) or math.inf,
         )
         self._scorer = learner.scorer
         self._files = RatingFiles(
@@ -150,18 +144,6 @@ class RatingModel(ABC):
         if not np.isfinite(scores).all():
             raise DivergenceError("a predicted rating is no longer finite")
         return np.clip(scores, parts.low, parts.high)
-
-    @property
-    def files(self) -> RatingFiles:
-        """The trained model's arrays, by who holds them. StateError before ``fit``."""
-        if self._files is None:
-            raise StateError("the model is not trained yet", remedy="call fit or load first")
-        return self._files
-
-    @property
-    def model_digest(self) -> str:
-        """SHA-256 over the model arrays alone: equal models, equal digest."""
-        return model_digest(self.files.arrays)
 
     def score(self, users: Indices, items: Indices) -> Floats:
         """Clamped ratings for index pairs, -1 for unknown: float64 (n,)."""
@@ -192,19 +174,13 @@ class RatingModel(ABC):
         Raises ParameterError for an unknown user or k < 1. Fewer come back if fewer are left.
         """
         files = self.files
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ParameterError(f"k must be an integer of at least 1, got {k!r}")
-        index = int(files.user_index([user])[0])
-        if index < 0:
-            raise ParameterError(
-                f"user {str(user)!r} was not in the training data of {len(files.user_ids)} users",
-                # Nobody else's id is named: who trained is for each user to tell.
-                remedy="name a user as the ratings did that the model was trained on",
-            )
-        new = np.setdiff1d(np.arange(len(files.item_ids), dtype=np.int32), files.rated(index))
-        scores = self.score(np.full(new.size, index, dtype=np.int32), new)
-        best = np.lexsort((new, -scores))[:k]  # ties by index, so that the list is reproducible
-        return [RatedItem(files.item_ids[new[i]], float(scores[i])) for i in best]
+        items, scores = self._best_new(
+            user, k, of=len(files.item_ids), known=files.rated, score=self.score, data="ratings"
+        )
+        return [
+            RatedItem(files.item_ids[item], float(score))
+            for item, score in zip(items, scores, strict=True)
+        ]
 
     def save(self, folder: Path | str) -> None:
         """Write the model below ``folder``: recommender/, users/ (private) and public/."""
@@ -215,17 +191,10 @@ class RatingModel(ABC):
         """Read a model that ``save`` wrote. DataError if a file is missing or damaged."""
         files, config = read_rating_model(Path(folder))
         model = cls(config)
-        try:
+        with of_one_model(Path(folder)):
             model._scorer = model._stored_scorer(files.tables)
-        except KeyError as error:
-            raise DataError(f"{error} is missing", file=str(folder), remedy="train again") from None
         model._files = files
         return model
-
-    @property
-    def traffic(self) -> LocalNetwork | None:
-        """What the protocols sent, or None where nothing was."""
-        return getattr(getattr(self, "learner_", None), "traffic", None)
 
 
 def rmse(pairs: Triples, predicted: Floats) -> float | None:

@@ -23,6 +23,13 @@ _FEDERATED: Mapping[str, tuple[float, ...]] = {
 }
 
 GRID: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    "bias": {"penalty": (1.0, 2.0, 3.0, 5.0, 8.0, 12.0)},
+    "fedgnn": {
+        "penalty": (70.0, 100.0, 140.0, 220.0, 320.0),
+        "learning_rate": (0.005, 0.01, 0.02),
+        "bias_penalty": (7.0, 20.0, 60.0),
+        "decay": (0.92, 0.96),
+    },
     "pmf": {
         "dim": (8, 16, 32),
         "learning_rate": (0.01, 0.02, 0.04, 0.08),
@@ -70,6 +77,8 @@ GRID: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 _FCF: Settings = {"dim": 16, "learning_rate": 0.01, "penalty": 8.0, "init_scale": 0.003}
 
 START: Mapping[str, Settings] = {
+    "bias": {"penalty": 5.0},
+    "fedgnn": {"penalty": 140.0, "learning_rate": 0.01, "bias_penalty": 20.0, "decay": 0.96},
     "pmf": {
         "dim": 16,
         "learning_rate": 0.02,
@@ -88,14 +97,27 @@ START: Mapping[str, Settings] = {
     "grals": {"dim": 8, "penalty": 5.0, "init_scale": 0.01},
     "srgcnn": {"dim": 10, "learning_rate": 0.003, "penalty": 0.2},
     "gcmc": {"dim": 72, "learning_rate": 0.02, "dropout": 0.7, "decay": 0.98},
-    "pinsage": {"dim": 32, "learning_rate": 0.01, "penalty": 0.3, "dropout": 0.0},
-    "ngcf": {"dim": 32, "learning_rate": 0.01, "penalty": 1.0, "dropout": 0.0},
+    "pinsage": {
+        "dim": 32,
+        "learning_rate": 0.01,
+        "penalty": 0.3,
+        "dropout": 0.0,
+        "init_scale": 0.1,
+    },
+    "ngcf": {
+        "dim": 32,
+        "learning_rate": 0.01,
+        "penalty": 1.0,
+        "dropout": 0.0,
+        "init_scale": 0.1,
+    },
     "fcf": _FCF,
     "fedmf": _FCF,
 }
 """The models' own settings, where a search begins: good on MovieLens 100K and Douban alike.
 
-Some are on no axis, and stay as they are.
+Some are on no axis, and stay as they are. FedGNN's are those of its convolution, which the other
+networks start from too.
 """
 
 

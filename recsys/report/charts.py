@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from mpc.core.errors import ParameterError
 from recsys.report.html import Html
-from recsys.report.svg import COLOURS, INK, SOFT, drawing, inline, legend_above
+from recsys.report.svg import COLOURS, INK, SOFT, drawing, inline, legend_above, legend_columns
 
 Floats = NDArray[np.float64]
 
 _MARKERS = "osD^vP"
+_STROKES = ("-", "--", ":", "-.")
 _FEW_TICKS = 9
+_LEGEND_ROWS, _LEGEND_ROW = 3, 0.23
+"""Rows of a legend that the usual height has room for, and inches of any other."""
 _LETTERS, _LINES = 44, 11
 """Room for labels: letters along the horizontal axis, lines along the vertical one."""
 
@@ -30,6 +33,7 @@ class Series:
 
     error: half the height of an error bar.  hollow: positions of points that are drawn hollow.
     line: whether points are connected.  marker: None for none, "auto" for one of the chart's own.
+    colour: that of the series with this number, None for one of its own.
     """
 
     label: str
@@ -40,6 +44,7 @@ class Series:
     dashed: bool = False
     line: bool = True
     marker: str | None = "auto"
+    colour: int | None = None
 
 
 def line_chart(
@@ -53,17 +58,22 @@ def line_chart(
     places: Sequence[str] = (),
     right: Sequence[Series] = (),
     right_label: str = "",
+    from_zero: bool = False,
     height: float = 3.8,
 ) -> Html:
     """Lines over a common axis, with a legend above them where there is more than one thing.
 
     vertical: a dotted line at x with its label.  places: words for x = 0, 1, 2 and so on.
     right: lines with a scale of their own, on an axis at the right, labelled ``right_label``.
+    from_zero: the vertical axis begins there, so that heights can be compared.
     Raises ParameterError for no series, other lengths, and numbers that a log axis cannot show.
     """
     if not series:
         raise ParameterError("a line chart needs at least one series")
-    with drawing(height) as figure:
+    named = [one.label for one in (*series, *right)] + ([vertical[1]] if vertical else [])
+    rows = math.ceil(len(named) / legend_columns(named))
+    # A long legend takes its room from the page, not from the axes.
+    with drawing(height + _LEGEND_ROW * max(0, rows - _LEGEND_ROWS)) as figure:
         axes = figure.add_subplot()
         for number, one in enumerate(series):
             _draw(axes, one, number, log_x=log_x, log_y=log_y)
@@ -83,6 +93,8 @@ def line_chart(
         if log_y:
             axes.set_yscale("log")
             _log_ticks(axes.yaxis, None, across=False)
+        if from_zero:
+            axes.set_ylim(0, 1.08 * axes.dataLim.y1)
         if right:
             _draw_right(axes, right, len(series), right_label)
         if len(series) > 1 or vertical is not None or right:
@@ -161,15 +173,18 @@ def _draw(axes: Axes, one: Series, number: int, *, log_x: bool, log_y: bool) -> 
         raise ParameterError(f"{one.label}: {x.size} places and {y.size} values")
     if (log_x and bool((x <= 0).any())) or (log_y and bool((y <= 0).any())):
         raise ParameterError(f"{one.label}: a logarithmic axis shows numbers above 0 only")
+    number = number if one.colour is None else one.colour
     colour = COLOURS[number % len(COLOURS)]
     marker = _MARKERS[number % len(_MARKERS)] if one.marker == "auto" else one.marker
+    # More lines than colours are told apart by their strokes.
+    stroke = "--" if one.dashed else _STROKES[number // len(COLOURS) % len(_STROKES)]
     known = np.isfinite(y)
     axes.plot(
         x,
         y,
         color=colour,
         label=one.label,
-        linestyle=("--" if one.dashed else "-") if one.line else "none",
+        linestyle=stroke if one.line else "none",
         # Markers of a long line would hide it.
         marker=marker if marker is not None and known.sum() <= 25 else None,
         zorder=2,

@@ -8,51 +8,51 @@ Leaks: the public page holds sums, counts and what the recommender knows anyway:
     which is why a second page exists.
 """
 
-import json
-
 import numpy as np
 
 from recsys.config import BY_ID
 from recsys.dynamic import PoiEstimates
 from recsys.recommender import Recommender
-from recsys.report import toml
 from recsys.report.charts import Series, line_chart
-from recsys.report.html import (
-    Html,
-    Page,
-    bullets,
-    details,
-    facts,
-    figure,
-    gallery,
-    table,
-    verbatim,
-)
+from recsys.report.html import Html, bullets, details, figure, gallery, table
 from recsys.report.maps import View, point_map
-from recsys.report.run_blocks import privacy, sentence, shown_epsilon, spent_time, traffic, unsent
+from recsys.report.run_blocks import (
+    key_figures,
+    privacy,
+    sentence,
+    settings_of,
+    settings_section,
+    spent_time,
+    titled,
+    traffic,
+    write_pages,
+)
 from recsys.report.run_folder import RunFolder
 from recsys.report.summary import Summary, shown_auc
-from recsys.report.table import byte_size
 from recsys.report.users_page import users_page
-
-REPORT = "report.html"
 
 _LISTED = 10
 
 
 def write_report(run: RunFolder, model: Recommender, summary: Summary) -> None:
     """Put both pages into the run folder, and the public one's numbers and ledger as JSON."""
-    run.write_public("ledger.json", _json(summary.ledger.to_dict()))
-    run.write_public("metrics.json", _json(summary.json()))
-    run.write_private(REPORT, users_page(model))
-    run.write_public(REPORT, public_page(model, summary, toml.dump(run.settings)))
+    public = public_page(model, summary, settings_of(run))
+    write_pages(run, summary, public=public, private=users_page(model))
 
 
 def public_page(model: Recommender, summary: Summary, settings: str) -> bytes:
     """The page for everybody, of a model that ``fit`` has just trained. settings: as TOML."""
     row = summary.row
-    page = Page(f"{summary.title} on {row['data']}", f"{summary.ran}. Data: {summary.data}.")
-    page.section("Result", f"{sentence(summary.result())}", facts(_key_figures(summary)))
+    page = titled(summary)
+    measures = [
+        ("test AUC", shown_auc(row["auc"])),
+        ("test AUC, mean of users", shown_auc(row["auc_user_mean"])),
+    ]
+    page.section(
+        "Result",
+        sentence(summary.result()),
+        key_figures(summary, measures, unit="user-POI pair", epsilon=row["epsilon"]["bit"]),
+    )
     if summary.notes:
         page.section("Notes on the data", bullets(summary.notes))
     page.section("Learning curve", *_learning(model, summary))
@@ -67,34 +67,8 @@ def public_page(model: Recommender, summary: Summary, settings: str) -> bytes:
         "in the run folder, which only its owner can read. On this page there is nothing about "
         "any single user.",
     )
-    page.section(
-        "Settings",
-        "As in config.toml beside this page; privrec train --config reads it.",
-        verbatim(settings),
-        details(
-            "All measures, as in metrics.json",
-            table(("name", "value"), summary.measures()),
-        ),
-    )
+    settings_section(page, summary, settings)
     return page.render()
-
-
-def _key_figures(summary: Summary) -> list[tuple[str, str]]:
-    row = summary.row
-    sent = row["bytes_per_user"]
-    epsilon = row["epsilon"]
-    nominal = " (nominal)" if summary.ledger.seeded else ""
-    figures = [
-        ("test AUC", shown_auc(row["auc"])),
-        ("test AUC, mean of users", shown_auc(row["auc_user_mean"])),
-        ("best epoch", f"{row['best_epoch']} of {row['epochs']}"),
-        ("time", f"{row['seconds']:,.1f} s"),
-        ("sent per user", unsent(row["mode"]) if sent is None else byte_size(sent)),
-    ]
-    if epsilon["bit"] is not None:
-        figures.append((f"epsilon per user-POI pair{nominal}", shown_epsilon(epsilon["bit"])))
-    figures.append(("epsilon per user, worst release", shown_epsilon(epsilon["headline"])))
-    return figures
 
 
 def _learning(model: Recommender, summary: Summary) -> list[str]:
@@ -192,7 +166,3 @@ def _error(count: PoiEstimates) -> str:
     if count.cap is None:
         return f"{count.standard_error:,.2f}"
     return f"at most {count.standard_error:,.4f}"
-
-
-def _json(value: object) -> bytes:
-    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

@@ -4,33 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.experiment.compare import Plan
-from recsys.report.charts import Series, bar_chart, line_chart
-from recsys.report.compare_text import PRIVACY, gap_table, searched
-from recsys.report.compare_text import auc as four_decimals
-from recsys.report.compare_text import epsilon as in_words
-from recsys.report.html import (
-    Page,
-    bullets,
-    details,
-    facts,
-    figure,
-    gallery,
-    paragraph,
-    table,
-    verbatim,
-)
+from recsys.report.compare_blocks import bars, curves, data_section, gaps, search_section
+from recsys.report.compare_words import PRIVACY, four_decimals, in_words
+from recsys.report.html import Page, bullets, facts, gallery, paragraph, table
 from recsys.report.rating_compare_text import (
-    COMPUTED,
-    HEADER,
-    RIGHT,
-    rating_rows,
-    rating_settings_table,
+    legend,
+    note_lines,
+    published_rmse,
+    rating_table,
     reason_lines,
     searched_axes,
-    setting,
 )
-from recsys.report.rating_paper import REASONS, in_table, paper_rmse
+from recsys.report.rating_guesses import Guesses
+from recsys.report.rating_paper import REASONS, has_figures, in_table, paper_rmse
 from recsys.report.rating_summary import against_constant
+from recsys.tasks import RATING
 
 
 def rating_comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
@@ -42,7 +30,8 @@ def rating_comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
         f"{len(rows)} models on {data['data']}",
         f"Test RMSE of {', '.join(row['model'] for row in rows)}, trained alike.",
     )
-    reasons = reason_lines(result)
+    header, cells = rating_table(result)
+    remarks = [*reason_lines(result), *note_lines(result)]
     page.section(
         "Result",
         facts(
@@ -56,13 +45,15 @@ def rating_comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
                 ("seeds", str(result["seeds"])),
             ]
         ),
-        gallery(*_bars(known), *_curves(rows)),
-        table(HEADER, rating_rows(result), right=RIGHT),
-        *([bullets(reasons)] if reasons else []),
-        paragraph(f"{COMPUTED[0].upper()}{COMPUTED[1:]}."),
+        gallery(
+            *bars(rows, RATING, "Shorter is better."),
+            *_curves(rows),
+        ),
+        table(header, cells, right=range(1, len(header))),
+        *([bullets(remarks)] if remarks else []),
+        *(paragraph(f"{line[0].upper()}{line[1:]}.") for line in legend(result)),
         *_literal(rows),
-        paragraph("Differences in test RMSE, above 0 where the row is better, and their spread:"),
-        _gaps(result),
+        *gaps(result, "Differences in test RMSE, above 0 where the row is better"),
         paragraph(
             "RMSE is in rating units, over all test ratings; predictions stay within the range of "
             "the set. sd is the sample standard deviation over the seeds. Fallbacks are test "
@@ -71,13 +62,16 @@ def rating_comparison_page(result: Mapping[str, Any], plan: Plan) -> bytes:
     )
     page.section("Beside the paper", *_paper(result))
     page.section("Privacy", f"{PRIVACY.capitalize()}.", *_privacy(rows))
-    page.section("How settings were chosen", f"Search: {searched(result)}.", *_search(result))
-    page.section(
-        "Data",
-        *([bullets(data["notes"])] if data["notes"] else ["Nothing was left out."]),
-        details("Settings that all rows share", verbatim(_settings(plan))),
-        paragraph(f"Digest of the result: {result['result_digest']}"),
+    search_section(
+        page,
+        result,
+        searched_axes(result),
+        RATING,
+        "One axis after the other, in one order for all rows, each beginning with its own "
+        "settings. An axis that a model does not have changes nothing in it, and its trial is "
+        "spent. Rows that are made by their settings are not searched.",
     )
+    data_section(page, result, plan)
     return page.render()
 
 
@@ -93,51 +87,32 @@ def _literal(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _gaps(result: Mapping[str, Any]) -> str:
-    header, cells = gap_table(result["gaps"])
-    return table(header, cells, right=(2, 3))
-
-
-def _bars(known: list[dict[str, Any]]) -> list[str]:
-    spread = [row["rmse_sd"] or 0.0 for row in known]
-    svg = bar_chart(
-        [row["model"] for row in known],
-        [row["rmse"] for row in known],
-        x_label="test RMSE",
-        errors=spread if any(spread) else None,
-    )
-    alt = ", ".join(f"{row['model']} {row['rmse']:.3f}" for row in known)
-    error = "; whiskers are one standard deviation" if any(spread) else ""
-    return [figure(svg, f"Test RMSE, mean of the seeds{error}. Shorter is better.", alt)]
-
-
 def _curves(rows: list[dict[str, Any]]) -> list[str]:
-    series = []
-    for row in rows:
-        seeds = row["seeds"] or [{}]
-        history = [e for e in seeds[0].get("history") or () if e["rmse"] is not None]
-        if len(history) > 1:
-            epochs = [epoch["epoch"] for epoch in history]
-            series.append(Series(row["model"], epochs, [epoch["rmse"] for epoch in history]))
-    if not series:
-        return []
-    svg = line_chart(series, x_label="epoch", y_label="validation RMSE")
-    caption = (
-        "Validation RMSE by epoch, seed 0, of models that learn in steps. Training stops after "
-        "epochs without a better one."
-    )
-    return [figure(svg, caption, "Learning curves of all rows")]
+    """Two charts: one would have more lines than can be followed."""
+    end = "Training stops after epochs without a better one."
+    return [
+        block
+        for who, chosen in (
+            ("central models", [row for row in rows if row["mode"] == "central"]),
+            ("federated models", [row for row in rows if row["mode"] != "central"]),
+        )
+        for block in curves(chosen, RATING, f"Validation RMSE by epoch, seed 0, of {who}. {end}")
+    ]
 
 
 def _paper(result: Mapping[str, Any]) -> list[str]:
     data = result["data"]["data"]
+    if not has_figures(data):
+        return [f"Table 3 of the FedGNN paper (arXiv:2102.04925) has no figures of {data}."]
     cells = []
     for row in result["rows"]:
-        found = paper_rmse(row["model"], data)
-        note = "" if found is not None else "no such row in the paper"
-        if found is None and in_table(row["model"]):
-            note = "not to be read in the source that was at hand, or not of these data"
-        cells.append((row["model"], four_decimals(row["rmse"]), _paper_figure(found), note))
+        note = ""
+        if not in_table(row["model"]):
+            note = "no such row in the paper"
+        elif paper_rmse(row["model"], data) is None:
+            note = "missing in the rendering of the paper that was at hand"
+        ours = four_decimals(row["rmse"])
+        cells.append((row["model"], ours, published_rmse(row, result), note))
     return [
         paragraph(
             "Test RMSE beside Table 3 of the FedGNN paper (arXiv:2102.04925), whose FedGNN is the "
@@ -147,10 +122,6 @@ def _paper(result: Mapping[str, Any]) -> list[str]:
         paragraph("Why the figures differ:"),
         bullets(REASONS),
     ]
-
-
-def _paper_figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:g}"
 
 
 def _privacy(rows: list[dict[str, Any]]) -> list[str]:
@@ -163,6 +134,7 @@ def _privacy(rows: list[dict[str, Any]]) -> list[str]:
     header = ("model", "mode", "epsilon per coordinate", "per upload", "per user", "of")
     return [
         table(header, cells, right=(2, 3, 4)),
+        *_guessed(rows),
         paragraph(
             "Epsilon is what the noise on uploads would cost if its coins were secret; it covers "
             "nothing else. A row without it has no differential privacy: a central row hands over "
@@ -175,34 +147,11 @@ def _privacy(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _search(result: Mapping[str, Any]) -> list[str]:
-    if not result["trials"]:
+def _guessed(rows: list[dict[str, Any]]) -> list[str]:
+    """What the item sets give away that some rows upload."""
+    told = [
+        f"{row['title']}: {Guesses(**row['guesses'])}" for row in rows if row["guesses"] is not None
+    ]
+    if not told:
         return []
-    header, chosen = rating_settings_table(result)
-    right, axes = tuple(range(1, len(header))), searched_axes(result)
-    tried = [
-        (
-            row["model"],
-            *(setting(trial, axis) for axis in axes),
-            "diverged"
-            if trial["validation_rmse"] is None
-            else four_decimals(trial["validation_rmse"]),
-        )
-        for row in result["rows"]
-        for trial in row["trials"]
-    ]
-    return [
-        paragraph(
-            "One axis after the other, in one order for all rows, each beginning with its own "
-            "settings. An axis that a model does not have changes nothing in it, and its trial is "
-            "spent. Rows that are made by their settings are not searched."
-        ),
-        table(header, chosen, right=right),
-        details("All trainings of the searches", table(header, tried, right=right)),
-    ]
-
-
-def _settings(plan: Plan) -> str:
-    values = {name: value for name, value in plan.base.items() if name != plan.task.nested}
-    values |= plan.base.get(plan.task.nested, {})
-    return "\n".join(f"{name} = {value}" for name, value in values.items() if value is not None)
+    return [paragraph("No epsilon covers which items a user uploads in the clear:"), bullets(told)]

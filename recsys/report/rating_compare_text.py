@@ -1,59 +1,87 @@
-"""A comparison of rating models in words: the table of rows, what differs, what privacy it had."""
+"""A comparison of rating models in words: the table of rows, and why a row has no figure."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.report.compare_text import PRIVACY, epsilon, gap_lines, indented, searched
-from recsys.report.compare_text import auc as four_decimals
-from recsys.report.table import Row, byte_size, text_table
-
-HEADER = (
-    *("model", "test RMSE", "sd", "validation", "seconds", "uploads per user"),
-    *("epsilon per coordinate", "fallbacks"),
+from recsys.report.compare_words import (
+    compared_lines,
+    four_decimals,
+    grouped,
+    in_words,
+    settings_table,
 )
-RIGHT = tuple(range(1, len(HEADER)))
+from recsys.report.rating_paper import has_figures, paper_rmse
+from recsys.report.table import Row, byte_size, text_table
+from recsys.tasks import RATING
 
 COMPUTED = (
     "uploads per user: * computed from the sizes of messages, since simulated sums send nothing"
+)
+EPSILONS = (
+    "epsilon: of the worst release of a training; per coordinate: of the noise on uploads, about "
+    "one entry of one round"
 )
 
 
 def rating_comparison_lines(result: Mapping[str, Any]) -> list[str]:
     """What ``privrec compare --task rating`` prints."""
     data = result["data"]
-    return [
-        f"data     {data['data']}: {data['users']:,} users, {data['items']:,} items, ratings to "
-        f"train {data['train_ratings']:,}, to validate {data['validation_ratings']:,}, to test "
-        f"{data['test_ratings']:,} (seed 0)",
-        f"search   {searched(result)}",
-        "",
-        *indented(text_table(HEADER, rating_rows(result), right=RIGHT)),
-        *indented(reason_lines(result)),
-        *([f"  {COMPUTED}"] if _computed(result) else []),
-        "",
-        *_chosen(result),
-        *([*indented(gap_lines(result["gaps"])), ""] if result["gaps"] else []),
-        f"digest   {result['result_digest']}",
-        PRIVACY,
-        f"report   {result['out']}/public/report.html",
-    ]
+    header, rows = rating_table(result)
+    return compared_lines(
+        result,
+        f"{data['data']}: {data['users']:,} users, {data['items']:,} items, ratings to train "
+        f"{data['train_ratings']:,}, to validate {data['validation_ratings']:,}, to test "
+        f"{data['test_ratings']:,}",
+        text_table(header, rows, right=range(1, len(header))),
+        [*reason_lines(result), *note_lines(result), *legend(result)],
+        settings_table(result, searched_axes(result), RATING),
+    )
 
 
-def rating_rows(result: Mapping[str, Any]) -> list[Row]:
-    """The cells of the rows, under ``HEADER``."""
-    return [
+def rating_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
+    """Header and cells of the rows; the paper's figures where it has the set."""
+    published = has_figures(result["data"]["data"])
+    header = (
+        *("model", "test RMSE", "sd", *(("paper",) if published else ()), "validation"),
+        *("seconds", "uploads per user", "epsilon", "per coordinate", "fallbacks"),
+    )
+    return header, [
         (
             row["model"],
             four_decimals(row["rmse"]),
             four_decimals(row["rmse_sd"]),
+            *((published_rmse(row, result),) if published else ()),
             four_decimals(row["validation_rmse"]),
             "-" if row["seconds"] is None else f"{row['seconds']:.1f}",
             uploads(row),
-            epsilon(row["epsilon"]["coordinate"]),
+            in_words(row["epsilon"]["headline"]),
+            in_words(row["epsilon"]["coordinate"]),
             "-" if row["fallbacks"] is None else f"{row['fallbacks']:,.0f}",
         )
         for row in result["rows"]
     ]
+
+
+def published_rmse(row: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """The paper's figure of a row as it prints it, or a dash."""
+    found = paper_rmse(row["model"], result["data"]["data"])
+    return "-" if found is None else f"{found:g}"
+
+
+def legend(result: Mapping[str, Any]) -> list[str]:
+    """What the columns of ``rating_table`` mean, as far as their names do not say it."""
+    published = has_figures(result["data"]["data"])
+    return [
+        *(["paper: Table 3 of the FedGNN paper (arXiv:2102.04925)"] if published else []),
+        EPSILONS,
+        *([COMPUTED] if _computed(result) else []),
+    ]
+
+
+def note_lines(result: Mapping[str, Any]) -> list[str]:
+    """What the models have to say of themselves, each thing once."""
+    told = [(row["model"], note) for row in result["rows"] for note in row["notes"]]
+    return grouped(told, [row["model"] for row in result["rows"]])
 
 
 def uploads(row: Mapping[str, Any]) -> str:
@@ -72,20 +100,6 @@ def reason_lines(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def rating_settings_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
-    """Header and cells of what the searches chose, with the validation RMSE that chose it."""
-    axes = searched_axes(result)
-    header = ("model", *(axis.replace("_", " ") for axis in axes), "validation, seed 0")
-    rows: list[Row] = []
-    for row in result["rows"]:
-        if row["settings"] is None:
-            continue
-        known = [t["validation_rmse"] for t in row["trials"] if t["validation_rmse"] is not None]
-        best = four_decimals(min(known, default=None))
-        rows.append((row["model"], *(setting(row["settings"], axis) for axis in axes), best))
-    return header, rows
-
-
 def searched_axes(result: Mapping[str, Any]) -> list[str]:
     """The settings that differ between the trials of any row, in the order of their appearance."""
     axes: dict[str, None] = {}
@@ -100,18 +114,5 @@ def searched_axes(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def setting(settings: Mapping[str, Any], axis: str) -> str:
-    """The value of an axis, or that it is the model's own."""
-    return f"{settings[axis]:g}" if axis in settings else "own"
-
-
 def _computed(result: Mapping[str, Any]) -> bool:
     return any(row["bytes_counted"] is False and row["bytes_per_user"] for row in result["rows"])
-
-
-def _chosen(result: Mapping[str, Any]) -> list[str]:
-    if not result["trials"]:
-        return []
-    header, rows = rating_settings_table(result)
-    right = tuple(range(1, len(header)))
-    return ["  settings by search", *indented(text_table(header, rows, right=right)), ""]

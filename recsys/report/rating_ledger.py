@@ -6,7 +6,8 @@ Model: as ``recsys.report.ledger``.
 Differs: the paper calls clip and noise "1-differential privacy", which is the loss about a single
     coordinate of a single upload. Here it stands beside that of a whole upload and that of a whole
     training, and beside what has no finite loss at all: which items are uploaded, sums, matching,
-    the training mean and the learning curve.
+    the training mean and the learning curve. How much of a history the uploaded items give away is
+    measured on the training's own sets.
 """
 
 import math
@@ -15,7 +16,8 @@ from typing import Any
 
 from ldp.clipped_laplace import VectorCost
 from recsys.ratings.aggregate_base import AggregationFacts
-from recsys.ratings.config import CENTRAL, MEANS
+from recsys.ratings.config import CENTRAL, MEANS, RatingConfig
+from recsys.ratings.expansion_payloads import embedding_noise
 from recsys.ratings.expansion_releases import expansion_releases
 from recsys.ratings.model import RatingModel
 from recsys.report.ledger import (
@@ -26,6 +28,7 @@ from recsys.report.ledger import (
     plain,
     told_of_drop_outs,
 )
+from recsys.report.rating_guesses import Guesses, guesses, percent
 from recsys.report.rating_uploads import aggregation_of, uploaded_items
 
 NO_PRIVACY = "no differential privacy: epsilon = infinity"
@@ -34,9 +37,21 @@ NO_PRIVACY = "no differential privacy: epsilon = infinity"
 
 @dataclass(frozen=True)
 class RatingLedger(Ledger):
-    """cost: what the noise on uploads costs about a coordinate, an upload and a user; or None."""
+    """cost: what the noise on uploads costs about a coordinate, an upload and a user; or None.
+
+    embedding: the same of the noise on embeddings that matching hands on.  guesses: what the
+    uploaded item sets give away; None where none are uploaded, or none hide any.
+    """
 
     cost: VectorCost | None = None
+    embedding: VectorCost | None = None
+    guesses: Guesses | None = None
+
+    @property
+    def costs(self) -> list[tuple[str, VectorCost]]:
+        """What is noised, with its cost."""
+        both = (("upload", self.cost), ("embedding handed on", self.embedding))
+        return [(what, cost) for what, cost in both if cost is not None]
 
     @property
     def headline(self) -> str:
@@ -65,17 +80,19 @@ NO_EPSILON = dict.fromkeys(
 def build_rating_ledger(model: RatingModel) -> RatingLedger:
     """The ledger of a model that ``fit`` has just trained."""
     config, epochs = model.config, len(model.history_)
-    aggregation = aggregation_of(model)
+    aggregation, found = aggregation_of(model), guesses(model)
     if config.model in (*CENTRAL, *MEANS) or aggregation is None:
         releases, cost = [_central()], None
     else:
-        releases, cost = _federated(model, aggregation.describe(), epochs)
+        releases, cost = _federated(model, aggregation.describe(), epochs, found)
     noisy = [release for release in releases if release.unit == "coordinate"]
     return RatingLedger(
         tuple(releases),
         config.seed is not None,
         noisy[0] if cost is not None else None,
         cost,
+        _embedding_cost(model, epochs),
+        found,
     )
 
 
@@ -97,24 +114,34 @@ def _central() -> Release:
 
 
 def _federated(
-    model: RatingModel, facts: AggregationFacts, epochs: int
+    model: RatingModel, facts: AggregationFacts, epochs: int, found: Guesses | None
 ) -> tuple[list[Release], VectorCost | None]:
     config = model.config
     cost = None
     if facts.mechanism is not None:
         cost = facts.mechanism.vector_cost(_coordinates(model, facts), epochs)
     if facts.aggregate == "clear":
-        releases = [_items(model, epochs), _uploads(cost, epochs)]
+        releases = [_items(model, epochs, found), _uploads(cost, epochs)]
     elif facts.aggregate == "paillier":
         releases = _encrypted(facts, epochs)
     else:
         releases = [_sum(facts, cost, epochs)]
     if config.center:  # cohorts that are too small for that join
         releases.append(_totals(max(facts.smallest, config.min_cohort), facts.secagg))
-    if config.neighbours != "none" and epochs > config.expand_after and config.dim:
+    if _expanded(config, epochs):
         releases += [Release(**fields) for fields in expansion_releases(config, config.dim)]
     releases.append(_curve(epochs))
     return releases, cost
+
+
+def _expanded(config: RatingConfig, epochs: int) -> bool:
+    """Whether neighbours have joined, with embeddings to hand on."""
+    return config.neighbours != "none" and epochs > config.expand_after and config.dim > 0
+
+
+def _embedding_cost(model: RatingModel, epochs: int) -> VectorCost | None:
+    noise = embedding_noise(model.config) if _expanded(model.config, epochs) else None
+    return None if noise is None else noise.vector_cost(model.config.dim)
 
 
 def _coordinates(model: RatingModel, facts: AggregationFacts) -> int:
@@ -136,32 +163,36 @@ def _totals(members: int, secagg: str) -> Release:
     )
 
 
-def _items(model: RatingModel, epochs: int) -> Release:
-    config = model.config
+def _items(model: RatingModel, epochs: int, found: Guesses | None) -> Release:
+    config, parts = model.config, model.parts_
+    uploaded = uploaded_items(model)
+    full = int((uploaded == parts.n_items).sum())
+    many = f"{'up to ' if full else ''}{config.pseudo:,} others"
     if not config.pseudo:
-        what, note = (
-            "items that a user uploads: exactly those that she rated",
-            "Without pseudo-interacted items a user's history is what she uploads.",
-        )
+        what = "items that a user uploads: exactly those that she rated"
+        notes = ["Without pseudo-interacted items a user's history is what she uploads."]
     elif config.pseudo_items == "sticky":
-        what, note = (
-            f"items that a user uploads: those that she rated and {config.pseudo:,} others",
+        what = f"items that a user uploads: those that she rated and {many}"
+        notes = [
             "The others are the same in every round, so that intersecting her rounds tells "
-            "nothing. Popular items are likelier to be real, and so are those that suit the rest; "
-            "there is no epsilon, because no upload leaves a rated item out.",
-        )
+            "nothing more than one of them."
+        ]
     else:
-        what, note = (
-            f"items that a user uploads: those that she rated and {config.pseudo:,} others, drawn "
-            "anew in every round",
-            "Intersection attack: what a user uploads in every round is what she rated; a few "
-            "rounds leave little else. Sticky pseudo items (pseudo_items) withstand it.",
-        )
-    full = int((uploaded_items(model) == model.parts_.n_items).sum()) if config.pseudo else 0
-    if full:
+        what = f"items that a user uploads: those that she rated and {many}, drawn anew each round"
+        notes = ["Intersection attack: what she rated is in every round's set, the rest is not."]
+        if found is not None:
+            sets = "the one set" if epochs == 1 else f"all {epochs:,} sets"
+            notes.append(f"Of what is in {sets} of a user, {percent(found.left)} is hers.")
+        notes.append("Sticky pseudo items (pseudo_items) withstand it.")
+    if config.pseudo and full:
         who = "1 user" if full == 1 else f"{full:,} users"
-        note += f" Of {who} that is the whole catalogue, which tells nothing."
-    return open_release(what, "the recommender", epochs, "no protection", note)
+        notes.append(f"Of {who} that is the whole catalogue, which tells nothing.")
+    if found is not None:
+        notes.append(f"{found} What suits the rest is likelier to be real too.")
+    elif config.pseudo and full < int((uploaded > 0).sum()):
+        notes.append("Popularity tells: popular items, and what suits the rest, are likelier real.")
+    notes.append("There is no epsilon, because no upload leaves a rated item out.")
+    return open_release(what, "the recommender", epochs, "no protection", " ".join(notes))
 
 
 def _uploads(cost: VectorCost | None, epochs: int) -> Release:

@@ -7,57 +7,66 @@ Leaks: the public page holds sums, counts and errors over groups of users or rat
     a single user is on it, which is why a second page exists.
 """
 
-import json
 import math
 
+from ldp.clipped_laplace import VectorCost
 from recsys.ratings.model import RatingModel
-from recsys.report import toml
 from recsys.report.charts import Series, line_chart
 from recsys.report.html import (
-    Page,
     bullets,
     callout,
     details,
-    facts,
     figure,
     gallery,
     table,
-    verbatim,
 )
 from recsys.report.rating_errors import LEAST, Activity, Level, by_activity, by_rating
 from recsys.report.rating_ledger import RatingLedger
 from recsys.report.rating_summary import RatingSummary, shown_rmse
 from recsys.report.rating_users_page import rating_users_page
-from recsys.report.run_blocks import privacy, sentence, shown_epsilon, spent_time, traffic, unsent
+from recsys.report.run_blocks import (
+    key_figures,
+    privacy,
+    sentence,
+    settings_of,
+    settings_section,
+    shown_epsilon,
+    spent_time,
+    titled,
+    traffic,
+    write_pages,
+)
 from recsys.report.run_folder import RunFolder
 from recsys.report.table import byte_size
-
-REPORT = "report.html"
 
 
 def write_rating_report(run: RunFolder, model: RatingModel, summary: RatingSummary) -> None:
     """Put both pages into the run folder, and the public one's numbers and ledger as JSON."""
-    run.write_public("ledger.json", _json(summary.ledger.to_dict()))
-    run.write_public("metrics.json", _json(summary.json()))
-    run.write_private(REPORT, rating_users_page(model))
-    run.write_public(REPORT, rating_page(model, summary, toml.dump(run.settings)))
+    public = rating_page(model, summary, settings_of(run))
+    write_pages(run, summary, public=public, private=rating_users_page(model))
 
 
 def rating_page(model: RatingModel, summary: RatingSummary, settings: str) -> bytes:
     """The page for everybody, of a model that ``fit`` has just trained. settings: as TOML."""
     row = summary.row
-    page = Page(f"{summary.title} on {row['data']}", f"{summary.ran}. Data: {summary.data}.")
+    page = titled(summary)
+    measures = [
+        ("test RMSE", shown_rmse(row["rmse"])),
+        ("test RMSE of the training mean", shown_rmse(row["constant_rmse"])),
+    ]
     page.section(
         "Result",
         callout(sentence(summary.ledger.headline)),
         sentence(summary.result()),
         sentence(summary.against_constant()),
-        facts(_key_figures(summary)),
+        key_figures(summary, measures, unit="coordinate", epsilon=row["epsilon"]["coordinate"]),
     )
-    if summary.notes:
-        page.section("Notes on the data", bullets(summary.notes))
+    notes = [*summary.notes, *row["model_notes"]]
+    if notes:
+        page.section("Notes", bullets(notes))
     page.section("Learning curve", *_learning(model, summary))
-    page.section("Privacy", *_losses(summary), *privacy(summary))
+    headline, *releases = privacy(summary)
+    page.section("Privacy", headline, *_losses(summary), *releases)
     page.section("Errors", *_errors(model))
     page.section("What was sent", *traffic(summary), *_computed(summary))
     page.section("Where the time went", *spent_time(summary))
@@ -67,33 +76,8 @@ def rating_page(model: RatingModel, summary: RatingSummary, settings: str) -> by
         "users/report.html in the run folder, which only its owner can read. On this page there "
         "is nothing about any single user.",
     )
-    page.section(
-        "Settings",
-        "As in config.toml beside this page; privrec train --config reads it.",
-        verbatim(settings),
-        details(
-            "All measures, as in metrics.json",
-            table(("name", "value"), summary.measures()),
-        ),
-    )
+    settings_section(page, summary, settings)
     return page.render()
-
-
-def _key_figures(summary: RatingSummary) -> list[tuple[str, str]]:
-    row = summary.row
-    sent, epsilon = row["bytes_per_user"], row["epsilon"]
-    nominal = " (nominal)" if summary.ledger.seeded else ""
-    figures = [
-        ("test RMSE", shown_rmse(row["rmse"])),
-        ("test RMSE of the training mean", shown_rmse(row["constant_rmse"])),
-        ("best epoch", f"{row['best_epoch']} of {row['epochs']}"),
-        ("time", f"{row['seconds']:,.1f} s"),
-        ("sent per user", unsent(row["mode"]) if sent is None else byte_size(sent)),
-    ]
-    if epsilon["coordinate"] is not None:
-        figures.append((f"epsilon per coordinate{nominal}", shown_epsilon(epsilon["coordinate"])))
-    figures.append(("epsilon per user, worst release", shown_epsilon(epsilon["headline"])))
-    return figures
 
 
 def _learning(model: RatingModel, summary: RatingSummary) -> list[str]:
@@ -129,22 +113,34 @@ def _learning(model: RatingModel, summary: RatingSummary) -> list[str]:
 
 
 def _losses(summary: RatingSummary) -> list[str]:
-    """The three losses of the noise, of which the paper states the first."""
+    """The losses of each kind of noise, of which the paper states the first; and what has none."""
     ledger = summary.ledger
-    cost = ledger.cost if isinstance(ledger, RatingLedger) else None
-    if cost is None:
+    if not isinstance(ledger, RatingLedger):
         return []
+    blocks: list[str] = []
+    rows = [row for what, cost in ledger.costs for row in _three(what, cost)]
+    if rows:
+        header = ("what the noise protects", "coordinates", "epsilon")
+        blocks = [
+            table(header, rows, right=(1, 2)),
+            "Losses add up (basic composition): a vector costs as much as its coordinates "
+            "together, a training as much as its uploads. All are rounded up.",
+        ]
+    if ledger.guesses is not None:
+        blocks.append(f"No epsilon covers which items a user uploads. {ledger.guesses}")
+    return blocks
+
+
+def _three(what: str, cost: VectorCost) -> list[tuple[str, str, str]]:
+    """The loss about a coordinate, about a vector, and about a user after all rounds."""
     rows = [
-        ("one coordinate of one upload", "1", shown_epsilon(cost.coordinate)),
-        ("one whole upload", f"{cost.coordinates:,}", shown_epsilon(cost.vector)),
-        (
-            f"a user's {cost.rounds:,} uploads",
-            f"{cost.coordinates * cost.rounds:,}",
-            shown_epsilon(cost.user),
-        ),
+        (f"one coordinate of one {what}", "1", shown_epsilon(cost.coordinate)),
+        (f"one whole {what}", f"{cost.coordinates:,}", shown_epsilon(cost.vector)),
     ]
-    header = ("what the noise on uploads protects", "coordinates", "epsilon")
-    return [table(header, rows, right=(1, 2))]
+    if cost.rounds > 1:
+        every = f"{cost.coordinates * cost.rounds:,}"
+        rows.append((f"a user's {cost.rounds:,} {what}s", every, shown_epsilon(cost.user)))
+    return rows
 
 
 def _errors(model: RatingModel) -> list[str]:
@@ -248,7 +244,3 @@ def _computed(summary: RatingSummary) -> list[str]:
         f"In mode protocol a user's uploads would have {byte_size(sent)} in all, on average: "
         "computed from the sizes of messages, key agreement and matching left out."
     ]
-
-
-def _json(value: object) -> bytes:
-    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

@@ -1,8 +1,8 @@
 """The errors that the FedGNN paper reports, and why ours beside them are others.
 
 Source: FedGNN (Wu et al., arXiv:2102.04925, 2021), Table 3: RMSE on the test part, mean of ten
-    repetitions, with the splits of Monti et al. (2017) and van den Berg et al. (2017). Of rows that
-    have no figure here only the plain-text rendering of the preprint was at hand, which lacks them.
+    repetitions, with the splits of Monti et al. (2017) and van den Berg et al. (2017). Only a
+    plain-text rendering of the preprint was at hand; what it lacks is None here.
 """
 
 from collections.abc import Mapping
@@ -39,10 +39,14 @@ REASONS = (
 
 def paper_rmse(row: str, data: str) -> float | None:
     """The paper's RMSE of ``row`` on the set called ``data``; None where there is none to read."""
-    name = data.lower()
-    if row not in _TABLE_3 or name not in DATA:
+    if row not in _TABLE_3 or not has_figures(data):
         return None
-    return _TABLE_3[row][DATA.index(name)]
+    return _TABLE_3[row][DATA.index(data.lower())]
+
+
+def has_figures(data: str) -> bool:
+    """Whether the paper's table has the set."""
+    return data.lower() in DATA
 
 
 def in_table(row: str) -> bool:

@@ -12,7 +12,7 @@ from recsys.ratings.variants import RATING_VARIANTS
 from recsys.report.costs import Costs
 from recsys.report.rating_ledger import build_rating_ledger
 from recsys.report.rating_uploads import aggregation_of, uploads_of
-from recsys.report.summary import Summary, best_epoch, peak_memory
+from recsys.report.summary import Summary, best_epoch, of_a_run
 
 _SUMS = {
     "secure": "secure sums",
@@ -35,6 +35,7 @@ class RatingSummary(Summary):
             "",
             f"data     {self.data}",
             f"model    {self.ran}",
+            *(f"note     {note}" for note in self.row["model_notes"]),
             f"result   {self.result()}",
             f"         {self.against_constant()}",
             f"digest   {self.row['model_digest']}",
@@ -77,7 +78,6 @@ def summarise_ratings(
 ) -> RatingSummary:
     """Measure a model that ``fit`` has just trained, on the test part of its data."""
     parts, history, config = model.parts_, model.history_, model.config
-    notes = [*notes, *_notes(model)]
     ledger = build_rating_ledger(model)
     best = best_epoch(model)
     uploads = uploads_of(model, costs)
@@ -103,13 +103,9 @@ def summarise_ratings(
         "validation_ratings": len(parts.validation),
         "test_ratings": len(parts.test),
         "fallbacks": fallbacks(model),
-        "clipped": costs.clipped,
-        "steps": costs.steps,
-        "traffic": costs.to_dict()["traffic"],
-        "peak_memory_bytes": peak_memory(),
-        "seed": config.seed,
-        "out": str(folder),
-        "notes": list(notes),
+        **of_a_run(costs, config.seed, folder, notes),
+        "model_notes": _model_notes(model),
+        "guesses": None if ledger.guesses is None else ledger.guesses.to_dict(),
     }
     return RatingSummary(
         row=row,
@@ -124,7 +120,7 @@ def summarise_ratings(
     )
 
 
-def _notes(model: RatingModel) -> list[str]:
+def _model_notes(model: RatingModel) -> list[str]:
     """What the learner has to say: a side without a graph, too few pseudo-interacted items."""
     learner = model.learner_
     notes = list(getattr(learner, "notes", ()))
@@ -164,10 +160,10 @@ def _ran(model: RatingModel) -> str:
     title = RATING_VARIANTS[config.model].title
     if config.model in MEANS:
         return title
-    what = f"{title}: d = {config.dim}"
+    what = f"{title}: {f'd = {config.dim}' if config.dim else 'biases alone'}"
     if config.model in CENTRAL:
         return what
-    if config.model == "fedgnn":
+    if config.model == "fedgnn" and config.dim:
         network = {"none": "no neighbours"}.get(
             config.neighbours, f"{config.neighbours} neighbours"
         )

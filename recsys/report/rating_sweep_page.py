@@ -4,10 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from recsys.report.charts import Series, line_chart
-from recsys.report.compare_text import PRIVACY
-from recsys.report.html import Page, bullets, facts, figure, gallery, paragraph, table
-from recsys.report.rating_sweep_text import clients_fit, rating_sweep_table
-from recsys.report.table import byte_size
+from recsys.report.html import Page, bullets, figure, paragraph, table
+from recsys.report.rating_sweep_text import clients_fit, point_notes, rating_sweep_table
+from recsys.report.sweep_blocks import (
+    by_size,
+    fit_blocks,
+    measured_section,
+    spread_caption,
+    whiskers,
+)
+from recsys.report.table import numeric_columns
 
 TITLES = {
     "neighbours": "Network and neighbours",
@@ -34,7 +40,9 @@ _NOTES = {
     "single training has those figures.",
     "pseudo": "No number of pseudo-interacted items gives a finite epsilon: every upload holds all "
     "items that the user rated. In mode simulate the bytes are computed from the sizes of "
-    "messages.",
+    "messages. Guessed is how much of a user's history is right if, of her upload, those items are "
+    "named that most users upload, as many as she rated; in brackets, if items are named at "
+    "random. A dash: everybody uploads the whole catalogue.",
     "size": "Training is the epochs alone: gradients, encoding, pads and sums. Key agreement "
     "happens once. Every client belongs to a cohort of fixed size, so that she meets as many peers "
     "however many there are.",
@@ -46,31 +54,20 @@ def rating_sweep_page(result: Mapping[str, Any]) -> bytes:
     kind, data = result["kind"], result["data"]
     page = Page(f"{TITLES[kind]}: {data['data']}", LEADS[kind])
     header, rows = rating_sweep_table(result)
-    right = tuple(range(1, len(header) - (kind != "size")))
+    notes = point_notes(result)
     page.section("Figure", *_figures(result))
     page.section(
         "Points",
-        table(header, rows, right=right),
-        *([bullets(clients_fit(result))] if clients_fit(result) else []),
+        table(header, rows, right=numeric_columns(rows)),
+        *fit_blocks(clients_fit(result)),
+        *([bullets(notes)] if notes else []),
         paragraph(_NOTES[kind]),
     )
-    page.section(
-        "How it was measured",
-        facts(
-            [
-                ("mode", result["mode"]),
-                ("seeds", str(result["seeds"])),
-                ("users", f"{data['users']:,}" if kind != "size" else "by point"),
-                ("items", f"{data['items']:,}"),
-                *_constant(result),
-            ]
-        ),
-        paragraph(
-            "All settings but those that vary are the defaults, those of a preset, or as given; "
-            "config.toml beside this page has them."
-        ),
-        paragraph(f"{PRIVACY.capitalize()}."),
-        paragraph(f"Digest of the result: {result['result_digest']}"),
+    measured_section(
+        page,
+        result,
+        [("items", f"{data['items']:,}"), *_constant(result)],
+        "All settings but those that vary are the defaults, those of a preset, or as given",
     )
     return page.render()
 
@@ -85,11 +82,19 @@ def _constant(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _figures(result: Mapping[str, Any]) -> list[str]:
     kind = result["kind"]
     if kind == "size":
-        return [gallery(_times(result), _memory(result))]
+        clients = [row["users"] for row in result["rows"]]
+        return [by_size(result, clients, "clients", clients_fit(result))]
     words = [str(x) for x in result["lines"][0]["x"]] if kind == "neighbours" else []
+    many = len(result["lines"]) > 1  # then a line and its partner share a colour
     right = [
-        Series(f"{line['model']}, right axis", line["x"], line["second"], dashed=True)
-        for line in result["lines"]
+        Series(
+            f"{line['model']}, right axis",
+            line["x"],
+            line["second"],
+            dashed=True,
+            colour=number if many else None,
+        )
+        for number, line in enumerate(result["lines"])
         if line["second"]
     ]
     chart = line_chart(
@@ -100,37 +105,9 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
         right=right,
         right_label=result["second_label"],
     )
-    spread = " Whiskers are one standard deviation over the seeds." if result["seeds"] > 1 else ""
-    return [figure(chart, f"{LEADS[kind]}{spread}", LEADS[kind])]
+    return [figure(chart, spread_caption(LEADS[kind], result), LEADS[kind])]
 
 
 def _series(line: Mapping[str, Any], *, worded: bool) -> Series:
-    known = None if all(sd is None for sd in line["sd"]) else [sd or 0.0 for sd in line["sd"]]
     places = range(len(line["x"])) if worded else line["x"]
-    return Series(line["model"], places, line["y"], error=known)
-
-
-def _times(result: Mapping[str, Any]) -> str:
-    (line,) = result["lines"]
-    series = [Series("measured", line["x"], line["y"], line=False)]
-    fit = result["fit"]
-    if fit is not None:
-        ends = [0, max(line["x"])]
-        fitted = [fit["intercept"] + fit["slope"] * x for x in ends]
-        series.append(Series("straight line", ends, fitted, dashed=True, marker=None))
-    svg = line_chart(series, x_label=result["x_label"], y_label="seconds of training")
-    return figure(svg, " ".join(clients_fit(result)), "Training time by number of clients")
-
-
-def _memory(result: Mapping[str, Any]) -> str:
-    rows = result["rows"]
-    clients = [row["users"] for row in rows]
-    peaks = [row["peak_memory_bytes"] / 1e9 for row in rows]
-    svg = line_chart(
-        [Series("peak memory", clients, peaks)], x_label=result["x_label"], y_label="GB"
-    )
-    largest = byte_size(max(row["peak_memory_bytes"] for row in rows))
-    caption = (
-        f"Peak memory of the process that plays all parties, data included; at most {largest}."
-    )
-    return figure(svg, caption, "Peak memory by number of clients")
+    return Series(line["model"], places, line["y"], error=whiskers(line))

@@ -3,47 +3,62 @@
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.report.compare_text import PRIVACY
-from recsys.report.compare_text import auc as four_decimals
+from recsys.experiment.points import word
+from recsys.report.compare_words import four_decimals, grouped
 from recsys.report.ledger import shown
+from recsys.report.rating_guesses import percent
 from recsys.report.sweep_text import DIVERGED
-from recsys.report.table import Row, byte_size, text_table
+from recsys.report.sweep_words import Fit, fit_of, noted, swept_lines
+from recsys.report.table import Row, byte_size
+
+GUESSED = "history guessed (at random)"
+"""Of pseudo-interacted items; see ``recsys.report.rating_guesses``."""
 
 
 def rating_sweep_lines(result: Mapping[str, Any]) -> list[str]:
     """What ``privrec sweep --task rating`` prints."""
-    header, rows = rating_sweep_table(result)
-    right = tuple(range(1, len(header)))
-    return [
-        f"data     {result['data']['data']}, mode {result['mode']}",
-        "",
-        *(f"  {line}" for line in text_table(header, rows, right=right)),
-        "",
-        *clients_fit(result),
-        f"digest   {result['result_digest']}",
-        PRIVACY,
-        f"report   {result['out']}/public/report.html",
-    ]
+    notes = point_notes(result)
+    return swept_lines(result, rating_sweep_table(result), clients_fit(result), notes)
+
+
+def point_notes(result: Mapping[str, Any]) -> list[str]:
+    """What the models have to say of themselves under seed 0, each thing once, with its points."""
+    rows = [row for row in result["rows"] if row["seed"] == 0]
+    notes = [(_point(row), note) for row in rows for note in row["notes"]]
+    return grouped(notes, [_point(row) for row in rows])
+
+
+def _point(row: Mapping[str, Any]) -> str:
+    return f"{row['model']} at {word(row['value'])}"
 
 
 def rating_sweep_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
     """Header and cells of the points."""
-    if result["kind"] == "size":
+    kind = result["kind"]
+    if kind == "size":
         return _sizes(result)
     second = [result["second_label"]] if result["second_label"] else []
-    header = ("line", result["x_label"], "test RMSE", "sd", *second, "note")
+    more = [GUESSED] if kind == "pseudo" else []
+    header = ("line", result["x_label"], "test RMSE", "sd", *second, *more, "note")
     rows: list[Row] = []
     for line in result["lines"]:
         for at, (x, y, spread) in enumerate(zip(line["x"], line["y"], line["sd"], strict=True)):
-            more = [_second(result["kind"], line["second"][at])] if second else []
+            cells = [line["model"], word(x), four_decimals(y), four_decimals(spread)]
+            if second:
+                cells.append(_second(kind, line["second"][at]))
+            if more:
+                cells.append(_guessed(x, line["guesses"][at]))
             note = DIVERGED.replace("AUC", "RMSE") if x in line["diverged"] else ""
-            figures = (four_decimals(y), four_decimals(spread))
-            rows.append((line["model"], _place(x), *figures, *more, note))
-    return header, rows
+            rows.append((*cells, note))
+    return noted(header, rows)
 
 
-def _place(x: float | str) -> str:
-    return x if isinstance(x, str) else f"{x:g}"
+def _guessed(pseudo: float, found: Mapping[str, Any] | None) -> str:
+    if not pseudo:
+        return "100 %"  # an upload is what she rated
+    if found is None:
+        return "-"
+    return f"{percent(found['popular'])} ({percent(found['at_random'])})"
 
 
 def _second(kind: str, value: float | None) -> str:
@@ -72,14 +87,6 @@ def _sizes(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
     return header, rows
 
 
-def clients_fit(result: Mapping[str, Any]) -> list[str]:
+def clients_fit(result: Mapping[str, Any]) -> Fit | None:
     """How straight the line is, for a sweep over size of three points or more."""
-    fit = result.get("fit")
-    if fit is None:
-        return []
-    return [
-        f"fit      {fit['intercept']:.3g} s + {1e3 * fit['slope']:.3g} ms for each client and "
-        f"{result['rows'][0]['epochs']} epochs; largest residual "
-        f"{100 * fit['worst_residual']:.1f} % of its point",
-        f"growth   time grows as clients^{fit['exponent']:.2f}",
-    ]
+    return fit_of(result, "client", 1e3, "ms")

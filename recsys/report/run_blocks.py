@@ -1,10 +1,84 @@
-"""Blocks that the pages of all training runs share: privacy, traffic, time."""
+"""What the pages of all training runs share: their files, and blocks about privacy and cost."""
 
+import json
+from collections.abc import Sequence
+
+from recsys.report import toml
 from recsys.report.charts import bar_chart
-from recsys.report.html import Html, bullets, callout, details, figure, gallery, table
+from recsys.report.html import (
+    Html,
+    Page,
+    bullets,
+    callout,
+    details,
+    facts,
+    figure,
+    gallery,
+    table,
+    verbatim,
+)
 from recsys.report.ledger import Ledger, shown
+from recsys.report.run_folder import RunFolder
 from recsys.report.summary import Summary
 from recsys.report.table import byte_size
+
+REPORT = "report.html"
+
+
+def write_pages(run: RunFolder, summary: Summary, *, public: bytes, private: bytes) -> None:
+    """Put both pages into the run folder, and the public one's numbers and ledger as JSON."""
+    run.write_public("ledger.json", _json(summary.ledger.to_dict()))
+    run.write_public("metrics.json", _json(summary.json()))
+    run.write_private(REPORT, private)
+    run.write_public(REPORT, public)
+
+
+def settings_of(run: RunFolder) -> str:
+    """The run's settings as TOML."""
+    return toml.dump(run.settings)
+
+
+def titled(summary: Summary) -> Page:
+    """An empty page of the model and its data."""
+    return Page(
+        f"{summary.title} on {summary.row['data']}", f"{summary.ran}. Data: {summary.data}."
+    )
+
+
+def key_figures(
+    summary: Summary,
+    measures: Sequence[tuple[str, str]],
+    *,
+    unit: str,
+    epsilon: float | str | None,
+) -> Html:
+    """Tiles: the measures, what the run took, and its privacy. epsilon: of one ``unit``, if any."""
+    row = summary.row
+    sent = row["bytes_per_user"]
+    nominal = " (nominal)" if summary.ledger.seeded else ""
+    figures = [
+        *measures,
+        ("best epoch", f"{row['best_epoch']} of {row['epochs']}"),
+        ("time", f"{row['seconds']:,.1f} s"),
+        ("sent per user", _unsent(row["mode"]) if sent is None else byte_size(sent)),
+    ]
+    if epsilon is not None:
+        figures.append((f"epsilon per {unit}{nominal}", shown_epsilon(epsilon)))
+    worst = row["epsilon"]["headline"]
+    return facts([*figures, ("epsilon per user, worst release", shown_epsilon(worst))])
+
+
+def settings_section(page: Page, summary: Summary, settings: str) -> None:
+    """The last section of a run's page."""
+    page.section(
+        "Settings",
+        "As in config.toml beside this page; privrec train --config reads it.",
+        verbatim(settings),
+        details(
+            "All measures, as in metrics.json",
+            table(("name", "value"), summary.measures()),
+        ),
+    )
 
 
 def privacy(summary: Summary) -> list[str]:
@@ -56,7 +130,7 @@ def spent_time(summary: Summary) -> list[str]:
     return [gallery(drawing, table(*summary.time_table(), right=(1, 2)))]
 
 
-def unsent(mode: str) -> str:
+def _unsent(mode: str) -> str:
     """What stands in the place of bytes where none were counted."""
     return "nothing" if mode == "central" else "not counted"
 
@@ -69,3 +143,7 @@ def shown_epsilon(value: float | str) -> str:
 def sentence(text: str) -> str:
     """A text as a sentence: a capital letter first, one full stop last."""
     return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

@@ -14,28 +14,25 @@ Leaks: public/ holds no secret. The experiment seed decides split, order and rou
     run has no privacy and says so.)
 """
 
-import contextlib
 import hashlib
-import json
 import platform
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc.core.durable import PRIVATE, PUBLIC, write_durably
 from mpc.core.errors import ParameterError
 from mpc.core.rng import SYSTEM_RNG
+from recsys.array_files import pack_arrays, read_arrays
 from recsys.data.prepare import Prepared
 from recsys.data.ratings import RatingParts
 from recsys.errors import DataError, PrivacyRefusal
-from recsys.model_files import pack_arrays, read_arrays
 from recsys.report import toml
-from recsys.report.lock import LOCK, FolderLock
+from recsys.report.held_folder import HeldFolder, as_json, check_empty, read_json
 from recsys.run import MEMO_KEY_BYTES, Snapshot
 from secagg.watermark import FileWatermark
 
@@ -65,7 +62,7 @@ _OURS = {
 """Files that a run makes, so that ``force`` deletes nothing else."""
 
 
-class RunFolder:
+class RunFolder(HeldFolder):
     """Implements ``recsys.run.Run`` in a folder: opens the run that it holds, or starts one.
 
     settings: flat values for public/config.toml, for a new run only.
@@ -86,14 +83,12 @@ class RunFolder:
         libraries: Sequence[str] = (),
         force: bool = False,
     ) -> None:
-        self.path = Path(folder)
         self.meter: Callable[[], dict[str, Any]] | None = None
         """Asked at each checkpoint for plain values that ``spent`` gives back after a resume."""
+        path = Path(folder)
         if not force:
-            _check_free(self.path, new=settings is not None)
-        self._made = [part for part in (self.path, *self.path.parents) if not part.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(self.path)
+            _check_free(path, new=settings is not None)
+        super().__init__(path)
         try:
             if force:
                 self._clear()
@@ -105,25 +100,12 @@ class RunFolder:
             self.close()
             raise
 
-    def close(self) -> None:
-        """Release the lock; the folder can be opened again."""
-        self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def discard(self) -> None:
         """Delete a run that never came to a checkpoint; one that did is kept."""
         if self._state is not None:
             return
         self._clear()
-        (self.path / LOCK).unlink(missing_ok=True)
-        for folder in (*(self.path / part for part in _PARTS), *self._made):
-            with contextlib.suppress(OSError):  # not empty: others' files stay
-                folder.rmdir()
+        self._remove(self.path / part for part in _PARTS)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -185,7 +167,7 @@ class RunFolder:
             raise _lost(path, "is lost")
         else:
             keys = SYSTEM_RNG.words((users, MEMO_KEY_BYTES), np.uint8)
-            write_durably(path, pack_arrays({"keys": keys}), mode=PRIVATE)
+            self.write_private(path.name, pack_arrays({"keys": keys}))
         if not self._run["answers_given"]:
             self._write_run(answers_given=True)
         return keys
@@ -212,25 +194,17 @@ class RunFolder:
         """Write both checkpoints, then state.json, which makes them count; then drop older ones."""
         number = self.checkpoints + 1
         name = _checkpoint(number)
-        write_durably(self.path / "users" / name, pack_arrays(snapshot.users), mode=PRIVATE)
-        write_durably(self.path / "recommender" / name, pack_arrays(snapshot.recommender))
+        self.write_private(name, pack_arrays(snapshot.users))
+        self.write_private(name, pack_arrays(snapshot.recommender), "recommender")
         state: dict[str, Any] = {
             "format": FORMAT,
             "checkpoint": number,
             "progress": snapshot.progress,
             "spent": None if self.meter is None else self.meter(),
         }
-        self.write_public("state.json", _json(state))
+        self.write_public("state.json", as_json(state))
         self._state = state
         self._drop_checkpoints(keep=name)
-
-    def write_public(self, name: str, data: bytes) -> None:
-        """Replace a file of public/ in one step."""
-        write_durably(self.path / "public" / name, data, mode=PUBLIC)
-
-    def write_private(self, name: str, data: bytes) -> None:
-        """Replace a file of users/ in one step, for the owner's eyes only."""
-        write_durably(self.path / "users" / name, data, mode=PRIVATE)
 
     def _start(self, settings: Mapping[str, toml.Value], libraries: Sequence[str]) -> None:
         for part in _PARTS:
@@ -281,7 +255,7 @@ class RunFolder:
 
     def _write_run(self, **changes: object) -> None:
         self._run = {**self._run, **changes}
-        self.write_public("run.json", _json(self._run))
+        self.write_public("run.json", as_json(self._run))
 
 
 def holds_run(folder: Path) -> bool:
@@ -291,17 +265,11 @@ def holds_run(folder: Path) -> bool:
 
 def _check_free(folder: Path, *, new: bool) -> None:
     """Refuse before anything is touched; ``new``: the caller wants to start a run."""
-    if folder.exists() and not folder.is_dir():
-        raise ParameterError(f"{folder} is a file", remedy="name a folder")
-    if holds_run(folder):
-        if new:
-            raise ParameterError(
-                f"{folder} holds a run already", remedy="--resume that one, or --force a new one"
-            )
-    elif folder.exists() and any(entry.name != LOCK for entry in folder.iterdir()):
+    if not holds_run(folder):
+        check_empty(folder, "run")
+    elif new:
         raise ParameterError(
-            f"{folder} is not empty and holds no run",
-            remedy="choose a new folder, or --force to write beside what is there",
+            f"{folder} holds a run already", remedy="--resume that one, or --force a new one"
         )
 
 
@@ -335,7 +303,7 @@ def _digest(arrays: Sequence[NDArray[Any]], names: Sequence[Sequence[str]]) -> s
         digest.update(f"{little.dtype.str}{little.shape}".encode())
         digest.update(little.tobytes())
     for ids in names:
-        digest.update(_json(list(ids)))
+        digest.update(as_json(list(ids)))
     return digest.hexdigest()
 
 
@@ -353,19 +321,8 @@ def _versions(more: Sequence[str] = ()) -> dict[str, str]:
     return found
 
 
-def _json(value: object) -> bytes:
-    return (json.dumps(value, indent=2) + "\n").encode()
-
-
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = values["format"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise DataError("damaged file", file=str(path), remedy="start a new run") from None
-    if found != FORMAT:
-        raise DataError(f"run format {found!r}", file=str(path), expected=f"format {FORMAT}")
-    return values
+    return read_json(path, FORMAT, "run format", "start a new run")
 
 
 def _lost(path: Path, how: str) -> PrivacyRefusal:

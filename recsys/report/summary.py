@@ -171,13 +171,7 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
         "test_pairs": len(prepared.test),
         "features": model.features_.dim,
         "fallbacks": int((~trained).sum()),
-        "clipped": costs.clipped,
-        "steps": costs.steps,
-        "traffic": costs.to_dict()["traffic"],
-        "peak_memory_bytes": peak_memory(),
-        "seed": model.config.seed,
-        "out": str(folder),
-        "notes": list(notes),
+        **of_a_run(costs, model.config.seed, folder, notes),
     }
     return Summary(
         row=row,
@@ -192,13 +186,27 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
     )
 
 
+def of_a_run(costs: Costs, seed: int | None, folder: Path, notes: Sequence[str]) -> dict[str, Any]:
+    """The fields of a row that do not depend on what was learned."""
+    spent = costs.to_dict()
+    return {
+        "clipped": spent["clipped"],
+        "steps": spent["steps"],
+        "traffic": spent["traffic"],
+        "peak_memory_bytes": _peak_memory(),
+        "seed": seed,
+        "out": str(folder),
+        "notes": list(notes),
+    }
+
+
 def best_epoch(model: Recommender | RatingModel) -> int:
     """The epoch whose parameters became the model, from 1."""
     best = model.learner_.state.best
     return len(model.history_) if best is None else best.epoch
 
 
-def peak_memory() -> int:
+def _peak_memory() -> int:
     """Bytes of the largest resident set that this process ever had."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB

@@ -4,7 +4,7 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -88,15 +88,20 @@ def inline(figure: Figure) -> Html:
     return Html(re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], used, prefix), text))
 
 
+def legend_columns(labels: Sequence[str]) -> int:
+    """In how many columns a legend above the axes has room for its words."""
+    widest = max(len(label) for label in labels) + 7
+    return max(1, min(len(labels), _LEGEND_LETTERS // widest))
+
+
 def legend_above(figure: Figure, axes: Axes) -> None:
-    """A legend outside of the axes, in as many columns as its words leave room for."""
+    """A legend outside of the axes."""
     handles, labels = axes.get_legend_handles_labels()
-    widest = max(len(str(label)) for label in labels) + 7
     figure.legend(
         handles,
         labels,
         loc="outside upper left",
-        ncols=max(1, min(len(labels), _LEGEND_LETTERS // widest)),
+        ncols=legend_columns([str(label) for label in labels]),
         columnspacing=1.2,
         handlelength=1.8,
         borderaxespad=0.2,

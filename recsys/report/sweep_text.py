@@ -1,10 +1,12 @@
-"""A sweep in words: its points as a table, and for sizes the straight line through them."""
+"""A sweep of models of visits in words: its points as a table, and the line through times."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from recsys.report.compare_text import PRIVACY, auc
-from recsys.report.table import Row, byte_size, text_table
+from recsys.experiment.points import word
+from recsys.report.compare_words import four_decimals
+from recsys.report.sweep_words import Fit, fit_of, noted, swept_lines
+from recsys.report.table import Row, byte_size
 
 INSECURE = "insecure: fewer than 3 neighbours protect nobody; simulated only"
 DIVERGED = "diverged under a seed, so it has no AUC"
@@ -12,18 +14,7 @@ DIVERGED = "diverged under a seed, so it has no AUC"
 
 def sweep_lines(result: Mapping[str, Any]) -> list[str]:
     """What ``privrec sweep`` prints."""
-    header, rows = sweep_table(result)
-    right = tuple(range(1, len(header)))
-    return [
-        f"data     {result['data']['data']}, mode {result['mode']}",
-        "",
-        *(f"  {line}" for line in text_table(header, rows, right=right)),
-        "",
-        *fit_lines(result),
-        f"digest   {result['result_digest']}",
-        PRIVACY,
-        f"report   {result['out']}/public/report.html",
-    ]
+    return swept_lines(result, sweep_table(result), samples_fit(result))
 
 
 def sweep_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
@@ -37,13 +28,14 @@ def sweep_table(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
     for line in result["lines"]:
         if line["flat"]:
             note = DIVERGED if line["diverged"] else ""
-            rows.append((line["model"], "any", auc(line["y"][0]), auc(line["sd"][0]), note))
+            figures = (four_decimals(line["y"][0]), four_decimals(line["sd"][0]))
+            rows.append((line["model"], "any", *figures, note))
             continue
         for x, y, spread in zip(line["x"], line["y"], line["sd"], strict=True):
             marks = ((INSECURE, line["insecure"]), (DIVERGED, line["diverged"]))
             note = "; ".join(text for text, points in marks if x in points)
-            rows.append((line["model"], f"{x:g}", auc(y), auc(spread), note))
-    return header, rows
+            rows.append((line["model"], word(x), four_decimals(y), four_decimals(spread), note))
+    return noted(header, rows)
 
 
 def _losses(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
@@ -81,14 +73,6 @@ def _sizes(result: Mapping[str, Any]) -> tuple[Row, list[Row]]:
     return header, rows
 
 
-def fit_lines(result: Mapping[str, Any]) -> list[str]:
+def samples_fit(result: Mapping[str, Any]) -> Fit | None:
     """How straight the line is, for a sweep over size of three points or more."""
-    fit = result.get("fit")
-    if fit is None:
-        return []
-    return [
-        f"fit      {fit['intercept']:.3g} s + {1e6 * fit['slope']:.3g} us for each training sample "
-        f"and {result['rows'][0]['epochs']} epochs; largest residual "
-        f"{100 * fit['worst_residual']:.1f} % of its point",
-        f"growth   time grows as samples^{fit['exponent']:.2f}",
-    ]
+    return fit_of(result, "training sample", 1e6, "us")

@@ -1,8 +1,11 @@
 """Tables as plain text and as Markdown, from cells that are already words."""
 
+import re
 from collections.abc import Sequence
 
 Row = Sequence[str]
+
+_NUMBER = re.compile(r"-|any|infinity|[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?( %| [kMG]?B| s)?( [*(].*)?")
 
 
 def text_table(header: Row, rows: Sequence[Row], *, right: Sequence[int] = ()) -> list[str]:
@@ -17,6 +20,16 @@ def text_table(header: Row, rows: Sequence[Row], *, right: Sequence[int] = ()) -
         return "  ".join(padded).rstrip()
 
     return [line(header), line(["-" * width for width in widths]), *map(line, rows)]
+
+
+def numeric_columns(rows: Sequence[Row]) -> tuple[int, ...]:
+    """The columns but the first in which every cell is a number or says that there is none."""
+    columns = list(zip(*rows, strict=True))
+    return tuple(
+        place
+        for place, cells in enumerate(columns)
+        if place and all(_NUMBER.fullmatch(cell) for cell in cells)
+    )
 
 
 def markdown_table(header: Row, rows: Sequence[Row], *, right: Sequence[int] = ()) -> list[str]:

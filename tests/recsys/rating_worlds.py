@@ -81,17 +81,17 @@ class FederatedLearner:
         self.traffic = LocalNetwork()
         self._train, self._starts = parts.train, parts.train.starts(parts.n_users)
         self.cohorts = draw_cohorts(parts.n_users, config.cohort, sim)
-        pseudo = None
+        self.pseudo: PseudoItems | None = None
         if config.pseudo:
             keys = pseudo_keys(parts.n_users, sim, run, seeded=config.seed is not None)
-            pseudo = PseudoItems(
+            self.pseudo = PseudoItems(
                 *(parts.train, parts.n_users, parts.n_items),
                 *(config.pseudo, keys, config.pseudo_items),
             )
         with self.clock.step("key agreement"):
             self.aggregation = open_aggregation(
                 *(config, self.cohorts, parts.n_items, config.dim + 1, 0),
-                *(sim, run, self.traffic, pseudo),
+                *(sim, run, self.traffic, self.pseudo),
             )
         self._width, self._epochs = config.dim + 1, config.epochs
         self.state = State.start(

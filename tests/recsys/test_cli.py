@@ -56,6 +56,14 @@ def test_the_help_shows_the_defaults_of_the_library(run: Run) -> None:
     assert "--mode protocol|simulate|float" in shown
 
 
+def test_the_command_line_starts_without_the_heavy_libraries() -> None:
+    """They take a second or more, which nobody should wait for who mistyped an option."""
+    heavy = ("sklearn", "scipy.stats", "matplotlib", "torch", "surprise", "dp_accounting", "h5py")
+    code = f"import sys, recsys.cli.app; print(*(set({heavy!r}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 @pytest.mark.parametrize("command", [[], ["data"]])
 def test_a_group_alone_shows_its_help(run: Run, command: list[str]) -> None:
     assert run(*command).out == run(*command, "--help").out

@@ -21,7 +21,8 @@ from recsys.experiment.pool import open_pool
 from recsys.experiment.statistics import mean, sd
 from recsys.prirec import PriRec
 from recsys.report.compare_page import comparison_page
-from recsys.report.compare_text import comparison_lines, gap_lines, gap_table
+from recsys.report.compare_text import comparison_lines
+from recsys.report.compare_words import gap_lines, gap_table
 from recsys.search import ENOUGH, GRID, START, Settings, search
 from recsys.variants import VARIANTS
 from tests.recsys.experiments import CITY, Here, base, bench, visits

@@ -9,13 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from mpc.core.errors import ParameterError
+from recsys.array_files import pack_arrays
 from recsys.baselines.dmf import DMF, GRADIENTS, DMFLearner
 from recsys.baselines.mf import BATCH
 from recsys.config import TrainConfig
 from recsys.data.city import synthetic_city
 from recsys.data.prepare import Pairs, Prepared
 from recsys.errors import DataError, DivergenceError
-from recsys.model_files import pack_arrays
 from recsys.models.dmf import NeighbourScorer, look_up
 from recsys.network import UserNetwork
 from recsys.report.costs import costs_of

@@ -13,12 +13,16 @@ import numpy as np
 import pytest
 
 from mpc.core.errors import ParameterError
+from recsys.array_files import pack_arrays, read_arrays
+from recsys.baselines.biases import Biases
 from recsys.baselines.fm import FM
 from recsys.config import TrainConfig
 from recsys.errors import DataError
-from recsys.model_files import pack_arrays, read_arrays, read_model
+from recsys.model_files import read_model
 from recsys.prirec import PriRec
+from recsys.ratings.files import holds_rating_model
 from recsys.recommender import Recommender
+from tests.recsys.rating_worlds import fitted
 from tests.recsys.worlds import city, small
 
 FILES = ("public/model.json", "recommender/model.npz", "users/models.npz")
@@ -215,6 +219,38 @@ def test_a_later_format_is_refused_with_the_known_one(saved: Path) -> None:
     path.write_text(json.dumps(public))
     with pytest.raises(DataError, match="model format 3; expected format 2"):
         PriRec.load(saved)
+
+
+def test_models_of_visits_and_of_ratings_are_told_apart(saved: Path, tmp_path: Path) -> None:
+    fitted(Biases).save(tmp_path / "rated")
+    with pytest.raises(DataError, match="a model of ratings; expected a model of visits"):
+        PriRec.load(tmp_path / "rated")
+    with pytest.raises(DataError, match="a model of visits; expected a model of ratings"):
+        Biases.load(saved)
+    assert holds_rating_model(tmp_path / "rated")
+    assert not holds_rating_model(saved)
+    assert not holds_rating_model(tmp_path)
+
+
+def test_a_rating_model_comes_back_and_damage_is_refused(tmp_path: Path) -> None:
+    """The same three files as those of visits, under the same checks."""
+    model = fitted(Biases)
+    model.save(tmp_path)
+    assert Biases.load(tmp_path).model_digest == model.model_digest
+    names = {name: read_arrays(tmp_path / name) for name in FILES[1:]}
+    for name, arrays in names.items():
+        for gone in arrays:
+            left = {key: array for key, array in arrays.items() if key != gone}
+            (tmp_path / name).write_bytes(pack_arrays(left))
+            with pytest.raises(DataError, match=f"'{gone}' is missing"):
+                Biases.load(tmp_path)
+        (tmp_path / name).write_bytes(pack_arrays(arrays))
+    public = json.loads((tmp_path / FILES[0]).read_text())
+    for key in set(public) - {"format", "kind"}:
+        left = {name: value for name, value in public.items() if name != key}
+        (tmp_path / FILES[0]).write_text(json.dumps(left))
+        with pytest.raises(DataError, match=f"'{key}' is missing"):
+            Biases.load(tmp_path)
 
 
 def test_a_setting_of_another_version_is_refused(saved: Path) -> None:

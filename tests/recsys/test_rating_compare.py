@@ -1,6 +1,7 @@
 """Comparisons of rating models: searched by validation RMSE, tested over seeds, none missing."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from recsys.experiment.outcome import Outcome
 from recsys.ratings import registry
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.search import space_of
+from recsys.report.compare_words import grouped
 from recsys.report.rating_compare_page import rating_comparison_page
 from recsys.report.rating_compare_text import rating_comparison_lines
 from recsys.report.rating_paper import DATA, in_table, paper_rmse
@@ -66,6 +68,73 @@ def test_rows_have_the_fields_of_a_table(tmp_path: Path) -> None:
     assert by_name["fedgnn-gcn"]["bytes_per_user"] > 0
     assert by_name["fedgnn-gcn"]["bytes_counted"] is False
     assert by_name["global-mean"]["rmse"] == by_name["global-mean"]["constant_rmse"]
+
+
+def test_every_row_has_what_table_3_asks_for(tmp_path: Path) -> None:
+    """Error, its spread over the seeds, seconds, bytes of a client, epsilon; or a reason."""
+    result = compared(planned(seeds=3, rows=("bias", "fedgnn-gcn")), tmp_path)
+    fields = ("rmse", "rmse_sd", "seconds", "bytes_per_user", "epsilon", "reason", "paper_rmse")
+    for row in result["rows"]:
+        assert set(fields) <= set(row)
+        assert row["rmse_sd"] > 0
+        assert row["epsilon"]["headline"] == "infinity"  # all coins come from the seeds
+    assert result["seeds"] == 3
+    shown = {**result, "data": {**result["data"], "data": "ml-100k"}}
+    table = [line for line in rating_comparison_lines(shown) if line.startswith("  ")]
+    for word in ("test RMSE", "sd", "paper", "seconds", "uploads per user", "epsilon"):
+        assert word in table[0]
+    assert "paper" not in "\n".join(rating_comparison_lines(result))
+
+
+def test_the_papers_figures_are_in_the_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = {"pmf": 0.965, "bias": None}
+    monkeypatch.setattr(
+        "recsys.experiment.compare.paper_rmse",
+        lambda row, data: figures[row] if data == "synthetic-ratings" else 0.0,
+    )
+    result = compared(planned(rows=("pmf", "bias"), seeds=1), tmp_path)
+    assert {row["model"]: row["paper_rmse"] for row in result["rows"]} == figures
+
+
+def test_epsilon_is_that_of_the_seed_that_loses_most(tmp_path: Path) -> None:
+    """Who trains longer releases more: not the first seed's, nor a mean, which rounds down."""
+
+    class Longer(Here):
+        def run(self, job: Job) -> Outcome:
+            outcome = super().run(job)
+            if outcome["epsilon"]["user"] is not None:
+                epochs = 3 - job.seed
+                outcome["epsilon"] |= {"user": 30.0 * epochs, "rounds": epochs}
+            return outcome
+
+    base = {**BASE, "clip": 0.1, "laplace": 0.2}
+    plan = planned(rows=("bias", "fedgnn-gcn"), seeds=3, base=base)
+    result = compared(plan, tmp_path, Longer())
+    bias, noisy = (row["epsilon"] for row in result["rows"])
+    assert (noisy["user"], noisy["rounds"], noisy["coordinate"]) == (90.0, 3, 1.0)
+    assert bias["user"] is None
+
+
+def test_notes_stand_with_the_model_that_has_them(tmp_path: Path) -> None:
+    plan = planned(rows=("grals", "bias"), seeds=1)
+    result = compared(plan, tmp_path)
+    notes = {row["model"]: row["notes"] for row in result["rows"]}
+    assert notes["bias"] == []
+    assert any("no graph of users came with the set" in note for note in notes["grals"])
+    assert not any("graph" in note for note in result["data"]["notes"])
+    told = "\n".join(rating_comparison_lines(result))
+    page = Source(rating_comparison_page(result, plan)).text
+    for text in (told, page):
+        assert "grals: no graph of users came with the set" in text
+
+
+def test_without_a_gap_that_tells_there_is_no_table_of_gaps(tmp_path: Path) -> None:
+    plan = planned(rows=("bias", "pmf"), seeds=1)
+    result = compared(plan, tmp_path)
+    assert result["gaps"] == []
+    assert "Differences in test RMSE" not in Source(rating_comparison_page(result, plan)).text
 
 
 def test_figures_are_those_of_single_trainings(tmp_path: Path) -> None:
@@ -127,6 +196,19 @@ def test_what_was_given_wins_over_presets_and_they_over_own_settings(
     assert isinstance(ldp, RatingConfig)
     assert (paper.epochs, paper.dim, paper.decay) == (2, 5, 0.5)
     assert ldp.dim == 1
+
+
+def test_every_row_of_the_table_has_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All models themselves, FedGNN too: none is missing, and none is quietly another."""
+    monkeypatch.undo()
+    plan = planned(rows=RATING.rows, seeds=1, base={**BASE, "epochs": 1})
+    result = compared(plan, tmp_path)
+    assert {row["model"]: row["reason"] for row in result["rows"]} == dict.fromkeys(RATING.rows)
+    digests = {row["model"]: row["digest"] for row in result["rows"]}
+    same = {"fcf", "fedmf"}  # the same sums, in the clear and under encryption
+    assert len(set(digests.values())) >= len(digests) - len(same)
 
 
 def test_a_row_without_its_library_has_its_reason(
@@ -207,6 +289,39 @@ def test_the_text_has_a_line_for_each_row_and_the_page_too(tmp_path: Path) -> No
     assert "none (reproducible simulation)" in source.text
     assert "Shorter is better" in source.text
     assert "Table 3 of the FedGNN paper" in source.text
+
+
+def test_curves_are_those_of_models_that_learn_in_steps_central_ones_apart(
+    tmp_path: Path,
+) -> None:
+    plan = planned(rows=("global-mean", "pmf", "grals", "fedgnn-gcn"), seeds=1)
+    page = rating_comparison_page(compared(plan, tmp_path), plan).decode()
+    charts = re.findall(r'aria-label="Learning curves of ([^"]*)"', page)
+    assert charts == ["pmf, grals", "fedgnn-gcn"]
+
+
+def test_what_item_sets_give_away_is_on_the_page(tmp_path: Path) -> None:
+    base = {**BASE, "aggregate": "clear", "pseudo": 5}
+    plan = planned(rows=("bias", "fedgnn-gcn"), seeds=1, base=base)
+    result = compared(plan, tmp_path)
+    guessed = {row["model"]: row["guesses"] for row in result["rows"]}
+    assert guessed["bias"] is None
+    page = Source(rating_comparison_page(result, plan)).text
+    told = f"is right for {100 * guessed['fedgnn-gcn']['popular']:.0f} %"
+    assert "No epsilon covers which items a user uploads in the clear" in page
+    assert "FedGNN, GCN: Popularity tells" in page
+    assert told in page
+    plain = planned(rows=("bias", "fedgnn-gcn"), seeds=1)
+    text = Source(rating_comparison_page(compared(plain, tmp_path / "plain"), plain)).text
+    assert "Popularity tells" not in text
+
+
+def test_a_note_that_several_have_is_told_once() -> None:
+    notes = [("a", "short"), ("b", "short"), ("b", "long"), ("c", "short")]
+    assert grouped(notes, ["a", "b", "c", "d"]) == ["a, b, c: short", "b: long"]
+    assert grouped(notes, ["a", "b", "c"]) == ["all: short", "b: long"]
+    assert grouped([("a", "alone")], ["a"]) == ["a: alone"]
+    assert grouped([], ["a"]) == []
 
 
 def test_the_papers_figures_stand_beside_ours(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sweeps of FedGNN: the points of a figure, its second axis, and how straight a line is."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def configs(plan: RatingPlan) -> list[RatingConfig]:
 
 def test_neighbours_are_crossed_with_networks(tmp_path: Path) -> None:
     """Figure 4: nine points, each with its own network and its own neighbours."""
-    plan = RatingPlan("neighbours", SET, {**BASE, "dim": 2})
+    plan = RatingPlan("neighbours", SET, {**BASE, "dim": 2, "expand_after": 1})
     assert {(c.gnn, c.neighbours) for c in configs(plan)} == {
         (gnn, neighbours)
         for gnn in ("ggnn", "gcn", "gat")
@@ -94,6 +95,38 @@ def test_pseudo_items_cost_bytes_on_a_second_axis(tmp_path: Path) -> None:
     assert bytes_[0] < bytes_[1] < bytes_[2] < bytes_[3]
 
 
+def test_pseudo_items_are_shown_with_what_a_guess_finds(tmp_path: Path) -> None:
+    """All of a history without them; some with them; nothing told where all upload everything."""
+    result = swept(RatingPlan("pseudo", SET, BASE, (0, 5, 1000)), tmp_path)
+    (line,) = result["lines"]
+    none, some, all_of_it = line["guesses"]
+    assert (none, all_of_it) == (None, None)
+    assert 0 < some["at_random"] <= some["popular"] < 1
+    rows = [text.split() for text in rating_sweep_lines(result) if text.startswith("  fedgnn")]
+    shares = [f"{100 * some[name]:.0f}" for name in ("popular", "at_random")]
+    assert rows[0][-2:] == ["100", "%"]
+    assert rows[1][-4:] == [shares[0], "%", f"({shares[1]}", "%)"]
+    assert rows[2][-1] == "-"
+    cells = [text for _, text in Source(rating_sweep_page(result)).cells]
+    assert f"{shares[0]} % ({shares[1]} %)" in cells
+    assert "history guessed (at random)" in cells
+
+
+def test_epsilon_over_seeds_is_the_largest_and_never_below_one(tmp_path: Path) -> None:
+    """A third: the mean of three equal doubles may be below each of them."""
+    plan = RatingPlan("noise", SET, {**BASE, "clip": 0.1}, (0.6,), seeds=3)
+    result = swept(plan, tmp_path)
+    (line,) = result["lines"]
+    assert line["second"] == [max(row["coordinate"] for row in result["rows"])]
+
+
+def test_a_column_of_notes_is_there_only_with_notes(tmp_path: Path) -> None:
+    result = swept(RatingPlan("pseudo", SET, BASE, (0, 5)), tmp_path)
+    assert "note" not in rating_sweep_lines(result)[2]
+    result["lines"][0]["diverged"] = [5]
+    assert "note" in rating_sweep_lines(result)[2]
+
+
 def test_another_preset_can_be_named() -> None:
     plan = RatingPlan("pseudo", SET, {**BASE, "preset": "other"}, (0,))
     (config,) = configs(plan)
@@ -117,7 +150,12 @@ def test_sizes_time_the_epochs_alone_and_fit_a_line(tmp_path: Path) -> None:
         assert row["bytes_per_user"] > 0
     assert result["fit"]["slope"] == fit_line(line["x"], line["y"])["slope"]
     assert "for each client" in "\n".join(rating_sweep_lines(result))
-    assert "grows as clients^" in Source(rating_sweep_page(result)).text
+    text = Source(rating_sweep_page(result)).text
+    assert "Power law: time grows as clients^" in text
+    assert "Straight line: " in text
+    assert "for each client and 2 epochs" in text
+    page = rating_sweep_page(result).decode()
+    assert len(re.findall(r">0\.0+<", page)) == 2  # seconds and memory begin at zero
 
 
 def test_sizes_are_shares_of_the_largest() -> None:
@@ -167,6 +205,7 @@ def test_a_resumed_sweep_has_the_digest_of_a_whole_one(tmp_path: Path) -> None:
         ("pseudo", {}, (5, 5), "named once each"),
         ("pseudo", {"pseudo": 3}, (5,), "pseudo has no meaning beside the values of this sweep"),
         ("neighbours", {}, ("some",), "neighbours must be one of none, fixed, trainable"),
+        ("neighbours", {"dim": 2}, ("none", "fixed"), "epochs must be more than expand_after"),
         ("noise", {}, (-1.0,), "laplace must lie in"),
         ("pseudo", {"aggregate": "secure"}, (5,), "pseudo must be 0 with aggregate secure"),
         ("size", {}, (0, 99), "users"),

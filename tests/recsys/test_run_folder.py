@@ -13,7 +13,7 @@ from mpc.core.errors import ParameterError, StateError
 from recsys.data.catalogue import resolve
 from recsys.data.prepare import PrepareConfig, Prepared, prepare
 from recsys.errors import DataError, PrivacyRefusal
-from recsys.report import run_folder, toml
+from recsys.report import held_folder, toml
 from recsys.report.run_folder import RunFolder, data_digest, holds_run
 from recsys.run import Snapshot
 from recsys.simulation import SimulationRng
@@ -46,7 +46,7 @@ def test_the_experiment_seed_is_on_disk_before_it_is_returned(
         raise OSError("disk full")
 
     with RunFolder(tmp_path / "other") as run:
-        monkeypatch.setattr(run_folder, "write_durably", fails)
+        monkeypatch.setattr(held_folder, "write_durably", fails)
         with pytest.raises(OSError, match="disk full"):
             run.experiment_seed()
 
@@ -81,7 +81,7 @@ def test_memo_keys_are_on_disk_before_they_are_returned(
         written.append(path.name)
 
     with RunFolder(tmp_path) as run:
-        monkeypatch.setattr(run_folder, "write_durably", watched)
+        monkeypatch.setattr(held_folder, "write_durably", watched)
         run.memo_keys(4)
     # The keys first, then the mark that answers exist, and only then they are returned.
     assert written == ["memo-keys.npz", "run.json"]
@@ -178,14 +178,14 @@ def test_a_kill_while_saving_leaves_the_new_snapshot_or_the_old_one(
         real(path, data, mode=mode)
 
     run = RunFolder(tmp_path)
-    monkeypatch.setattr(run_folder, "write_durably", dies)
+    monkeypatch.setattr(held_folder, "write_durably", dies)
     if deaths < 4:  # a save writes three files
         with pytest.raises(Killed):
             run.save(snapshot(2.0, epochs=2))
     else:
         run.save(snapshot(2.0, epochs=2))
     run.close()
-    monkeypatch.setattr(run_folder, "write_durably", real)
+    monkeypatch.setattr(held_folder, "write_durably", real)
     with RunFolder(tmp_path) as after:
         loaded = after.load()
         assert loaded is not None

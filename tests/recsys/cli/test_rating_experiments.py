@@ -34,7 +34,7 @@ def test_a_comparison_writes_its_rows(compared: Path) -> None:
         assert row["rmse"] > 0
         assert row["rmse_sd"] >= 0
     trials = {row["model"]: len(row["trials"]) for row in result["rows"]}
-    assert trials == {"global-mean": 0, "bias": 0, "pmf": 2, "fcf": 2}
+    assert trials == {"global-mean": 0, "bias": 2, "pmf": 2, "fcf": 2}
 
 
 def test_a_finished_comparison_is_printed_again(run: Run, compared: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_finished_comparison_is_printed_again(run: Run, compared: Path) -> Non
     assert "test RMSE" in text.out
     assert "uploads per user: * computed" in text.out
     lines = [line for line in text.err.splitlines() if " search " in line or " seed " in line]
-    assert lines[-1].split()[0] == "12/12"
+    assert lines[-1].split()[0] == "14/14"
     assert any("  pmf " in line and "search" in line and "best 0." in line for line in lines)
 
 
@@ -55,6 +55,23 @@ def test_only_what_was_given_is_saved_as_shared(compared: Path) -> None:
 
 def test_the_page_stands_alone_and_fits(chromium: Browser, compared: Path) -> None:
     check_page(chromium, compared / "public" / "report.html")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("sweep", "neighbours", *SHARED, "--dim", "2"),
+        ("sweep", "noise", *SHARED, "--seeds", "2", "--values", "0.1,0.4"),
+        ("sweep", "pseudo", *SHARED, "--values", "0,5,1000"),
+        ("sweep", "size", "--task", "rating", "--values", "40,60,80", "--items", "30"),
+    ],
+    ids=lambda arguments: arguments[1],
+)
+def test_a_page_of_a_sweep_stands_alone_and_fits(
+    chromium: Browser, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    assert main([*arguments, "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    check_page(chromium, tmp_path / "out" / "public" / "report.html")
 
 
 def test_the_default_rows_are_those_of_the_task(run: Run) -> None:
@@ -71,7 +88,13 @@ def test_the_default_rows_are_those_of_the_task(run: Run) -> None:
         (("compare", "--dim", "3"), "--dim has no meaning with models that learn from visits"),
         (("compare", "--task", "rating", "--models", "fm"), "model must be one of global-mean"),
         (("compare", "--task", "rating", "--data", "nowhere"), "no rating set 'nowhere'"),
-        (("sweep", "noise"), "name what to vary, one of iterations, neighbours, size, epsilon"),
+        (("sweep",), "one of iterations, neighbours, size, epsilon (visits to places) or one of"),
+        (("sweep", "noise", "--task", "visits"), "one of iterations, neighbours, size, epsilon"),
+        (("sweep", "noise", "--factors", "3"), "--factors has no meaning with models that learn"),
+        (("sweep", "pseudo", "--data", "synthetic-city"), "synthetic-city holds visits to places"),
+        (("compare", "--models", "fm,bias"), "fm learns from visits to places, bias from ratings"),
+        (("compare", "--models", "bias,fedgn"), "got 'fedgn'\nremedy: did you mean fedgnn?"),
+        (("compare", "--data", SET, "--models", "fm"), "holds ratings of items, and these models"),
         (("sweep", "epsilon", "--task", "rating"), "one of neighbours, noise, pseudo, size"),
         (("sweep", "noise", "--task", "rating", "--values", "1,loud"), "got 'loud'"),
         (("sweep", "size", "--task", "rating", "--pois", "9"), "--pois has no meaning in a sweep"),
@@ -89,6 +112,38 @@ def test_a_mistake_is_told_in_one_sentence(
     assert message in ran.err
     assert ran.out == ""
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "--models", "bias,global-mean", "--trials", "0", "--seeds", "1"),
+        ("compare", "--models", "bias", "--trials", "0", "--seeds", "1", "--data", SET),
+        ("sweep", "pseudo", "--values", "0", "--dim", "0", "--data", SET),
+        ("sweep", "neighbours", "--values", "none", "--dim", "2", "--data", SET),
+    ],
+)
+def test_models_kind_and_data_tell_the_task(run: Run, arguments: tuple[str, ...]) -> None:
+    ran = run(*arguments, "--epochs", "1", "--workers", "1", "--out", "out", "--json", "--quiet")
+    assert ran.json["task"] == "rating"
+    assert json.loads(Path("out/public/plan.json").read_text())["task"] == "rating"
+
+
+def test_a_set_that_can_be_fetched_is_offered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRIVREC_DATA", raising=False)
+    for command in (("train", "bias"), ("compare", "--models", "bias"), ("sweep", "noise")):
+        ran = run(*command, "--data", "ml-100k")
+        assert ran.code == 2
+        assert "remedy: get it with: privrec data fetch ml-100k; or give the path" in ran.err
+
+
+def test_another_command_is_sent_to_the_right_one(run: Run, compared: Path) -> None:
+    ran = run("sweep", "--resume", str(compared))
+    assert "holds a comparison, not a sweep" in ran.err
+    assert f"go on with: privrec compare --resume {compared}" in ran.err
+    ran = run("train", "--resume", str(compared))
+    assert "holds no run to go on with" in ran.err
+    assert "go on with an experiment by privrec compare or sweep --resume" in ran.err
 
 
 def test_a_comparison_goes_on_with_its_own_data_alone(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from recsys.models.adam import adam_step
 
@@ -21,6 +22,23 @@ def test_steps_are_those_of_algorithm_1() -> None:
     for step, gradient in enumerate(gradients, start=1):
         adam_step(values, gradient, first, second, rate=0.01, step=step)
     assert values == pytest.approx(expected, rel=1e-12)
+
+
+def test_steps_are_those_of_pytorch() -> None:
+    """Fifty steps of gradients of any size, a rate that changes, zeros among them."""
+    rng = np.random.default_rng(1)
+    values, first, second = rng.standard_normal((4, 5)), np.zeros((4, 5)), np.zeros((4, 5))
+    theirs = torch.from_numpy(values.copy()).requires_grad_()
+    optimizer = torch.optim.Adam([theirs], lr=1.0)
+    for step in range(1, 51):
+        gradient = (
+            rng.standard_normal((4, 5)) * 10.0 ** rng.integers(-6, 6) * (rng.random((4, 5)) < 0.8)
+        )
+        theirs.grad = torch.from_numpy(gradient.copy())
+        optimizer.param_groups[0]["lr"] = 0.9**step
+        optimizer.step()
+        adam_step(values, gradient, first, second, rate=0.9**step, step=step)
+    assert values == pytest.approx(theirs.detach().numpy(), rel=1e-12, abs=1e-14)
 
 
 def test_a_first_step_has_the_length_of_the_rate_whatever_the_gradient() -> None:

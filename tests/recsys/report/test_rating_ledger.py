@@ -2,13 +2,15 @@
 
 import json
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from recsys.baselines.biases import Biases
-from recsys.report.ledger import INFINITY, Release
+from recsys.ratings.expansion_payloads import EMBEDDING_CLIP
+from recsys.report.ledger import INFINITY, Release, shown
 from recsys.report.rating_ledger import NO_EPSILON, NO_PRIVACY, RatingLedger, build_rating_ledger
 from tests.recsys.rating_worlds import ITEMS, USERS, fitted
 
@@ -102,6 +104,22 @@ def test_the_noise_has_three_losses_about_a_coordinate_an_upload_and_a_training(
     assert told in release.note
 
 
+@pytest.mark.parametrize(("clip", "laplace"), [(0.1, 0.3), (0.1, 0.7), (0.3, 0.9), (1e-3, 3.0)])
+def test_no_loss_is_rounded_down(clip: float, laplace: float) -> None:
+    """Beside exact fractions: as a number, and as a reader sees it."""
+    ledger = ledger_of(clip=clip, laplace=laplace)
+    cost = ledger.cost
+    assert cost is not None
+    exact = 2 * Fraction(clip) / Fraction(laplace)
+    losses = ((cost.coordinate, 1), (cost.vector, ITEMS), (cost.user, 3 * ITEMS))
+    for told, times in losses:
+        assert Fraction(told) >= times * exact
+        assert told == pytest.approx(float(times * exact), rel=1e-12)
+        assert Fraction(float(shown(told).replace(",", ""))) >= times * exact
+    epsilon = ledger.epsilon()
+    assert [epsilon[n] for n in ("coordinate", "vector", "user")] == [told for told, _ in losses]
+
+
 def test_noise_on_uploads_in_the_clear_leaves_item_sets_at_infinity() -> None:
     ledger = ledger_of(**CLEAR, **NOISE, pseudo=5)
     values, items = release_of(ledger, VALUES), release_of(ledger, ITEMS_SEEN)
@@ -174,7 +192,27 @@ def test_expansion_is_listed_once_it_has_happened() -> None:
     noisy = ledger_of(dim=2, neighbours="fixed", embedding_epsilon=2.0)
     embeddings = release_of(noisy, "user embeddings")
     assert embeddings.epsilon_unit == pytest.approx(2.0)
+    assert embeddings.epsilon_user == pytest.approx(4.0)
     assert noisy.headline == NO_PRIVACY  # the uploads, every round, have no noise
+
+
+def test_the_noise_on_embeddings_says_its_bound_and_what_it_covers() -> None:
+    ledger = ledger_of(dim=2, neighbours="fixed", embedding_epsilon=2.0)
+    note = release_of(ledger, "user embeddings").note
+    low, high = -EMBEDDING_CLIP, EMBEDDING_CLIP
+    assert f"Each coordinate is cut at {low} and {high} (EMBEDDING_CLIP)" in note
+    assert f"noise of scale {2 * high / 2.0:g}: epsilon 2 for each coordinate, 4 for each" in note
+    assert "not the gradients that she uploads, not with whom she shares items" in note
+    (told,) = ledger.costs
+    assert told[0] == "embedding handed on"
+    assert (told[1].coordinate, told[1].vector, told[1].user) == (2.0, 4.0, 4.0)
+    both = ledger_of(dim=2, neighbours="fixed", embedding_epsilon=2.0, **NOISE)
+    assert [what for what, _ in both.costs] == ["upload", "embedding handed on"]
+    for changes in ({}, {"expand_after": 3}, {"neighbours": "none"}):
+        settings: dict[str, Any] = {"dim": 2, "neighbours": "fixed", **changes}
+        if changes:
+            settings["embedding_epsilon"] = 2.0
+        assert ledger_of(**settings).embedding is None  # no noise, or nothing handed on
 
 
 def test_the_ledger_is_plain_json() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from recsys.baselines.biases import Biases
+from recsys.baselines.grals import GRALS
 from recsys.data.ratings import Ratings
 from recsys.data.synthetic_ratings import SyntheticRatingsConfig, synthetic_ratings
 from recsys.ratings.model import RatingModel
@@ -175,7 +176,31 @@ def test_all_three_losses_are_on_the_page(model: RatingModel, folder: Path) -> N
     assert float(told[5].replace(",", "")) == epsilon["vector"]
     assert float(told[8].replace(",", "")) == epsilon["user"]
     assert epsilon["user"] == epsilon["vector"] * len(model.history_)
-    assert "what the noise on uploads protects" not in public(fitted(data=planted())).text
+    assert "what the noise protects" not in public(fitted(data=planted())).text
+
+
+def test_the_losses_of_embeddings_are_on_the_page_too() -> None:
+    model = fitted(data=planted(), dim=2, neighbours="fixed", embedding_epsilon=2.0)
+    page = Source(rating_page(model, summary_of(model), ""))
+    cells = [text for _, text in page.cells]
+    start = cells.index("one coordinate of one embedding handed on")
+    assert cells[start + 1 : start + 3] == ["1", "2"]
+    assert cells[start + 3 : start + 6] == ["one whole embedding handed on", "2", "4"]
+    assert "No differential privacy: epsilon = infinity." in page.text  # uploads have no noise
+
+
+def test_what_a_model_has_to_say_is_on_the_page_and_in_the_terminal() -> None:
+    model = fitted(GRALS, data=planted())
+    summary = summary_of(model)
+    told = [f"no graph of {side} came with the set" for side in ("users", "items")]
+    assert [note.partition(":")[0] for note in summary.row["model_notes"]] == told
+    assert summary.row["notes"] == ["a note about <i>data</i>"]
+    page = public(model).text
+    assert "Notes a note about <i>data</i> no graph of users came with the set" in page
+    lines = [line for line in summary.lines() if line.startswith("note     ")]
+    assert lines == [f"note     {note}" for note in summary.row["model_notes"]]
+    short = summary_of(fitted(data=planted(), aggregate="clear", pseudo=50))
+    assert any("fewer than 50 pseudo-interacted items" in line for line in short.lines())
 
 
 def test_every_release_of_the_ledger_has_its_row(folder: Path) -> None:
