@@ -89,11 +89,15 @@ class Keystream:
         out: C-contiguous and writable, of an integer dtype, any shape; ParameterError otherwise.
         """
         view = byte_view(out)
-        update = self._context.update_into
-        for start in range(0, len(view), _CALL_BYTES):
-            piece = view[start : start + _CALL_BYTES]
-            update(_ZEROS[: len(piece)], piece)
-        read_as_little_endian(out)
+        update, size = self._context.update_into, len(view)
+        if size <= _CALL_BYTES:
+            update(_ZEROS[:size], view)
+        else:
+            for start in range(0, size, _CALL_BYTES):
+                piece = view[start : start + _CALL_BYTES]
+                update(_ZEROS[: len(piece)], piece)
+        if out.dtype.byteorder == _BIG_ENDIAN:
+            read_as_little_endian(out)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Keystream holds a key and is not picklable")

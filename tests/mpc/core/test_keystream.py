@@ -66,7 +66,9 @@ def test_many_small_reads_continue_one_stream(sizes: list[int]) -> None:
     assert parts == read(Keystream(KEY), sum(sizes))
 
 
-@pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
+@pytest.mark.parametrize(
+    "size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES, 9 * PIECE_BYTES + 5]
+)
 def test_reads_across_the_borders_of_pieces_continue_the_stream(size: int) -> None:
     whole = read(Keystream(KEY), 2 * size)
     stream = Keystream(KEY)
