@@ -312,7 +312,7 @@ def test_the_rate_decays_with_epochs_and_faster_where_an_epoch_has_many_rounds(u
     items, weights = (np.ones_like(learner.state[name]) for name in ("items", "weights"))
     for number in range(3):
         learner.state["items"][:] = 0.0
-        learner._server_step(RoundSum(items, weights, None, 0), 1, number, 1)
+        learner._server_step(RoundSum(1, items, weights, None, 0), number, 1)
         expected = 0.5 ** (number * max(1, rounds / DECAY_ROUNDS))
         assert learner.state["items"] == pytest.approx(-expected)
 

@@ -311,7 +311,7 @@ def of_the_recommender(seed: int, step: Any = None) -> dict[str, bytes]:
         learner.state[name][:] = rng.standard_normal(learner.state[name].shape)
     fixed = np.random.default_rng(99)
     items, weights = (fixed.standard_normal(learner.state[n].shape) for n in ("items", "weights"))
-    summed = RoundSum(items, weights, senders=None, clipped=0)
+    summed = RoundSum(16, items, weights, senders=None, clipped=0)
     learner.aggregation.sum = lambda *rest: summed  # type: ignore[method-assign]
     if step is not None:
         learner._server_step = step(learner)  # type: ignore[method-assign]
