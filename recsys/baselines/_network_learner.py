@@ -112,7 +112,7 @@ class NetworkLearner(ABC):
         objective, squared = self.objective(values, rows, drop)
         slopes = torch.autograd.grad(objective, leaves)
         for name, slope in zip(self._trained, slopes, strict=True):
-            self._adam(name, slope.contiguous().numpy(), rate, number)
+            self._adam(name, slope.reshape(-1).numpy(), rate, number)
         if self._schedule.average is not None:
             stays = min(self._schedule.average, (1 + number) / (10 + number))
             for name in self._trained:
@@ -123,7 +123,6 @@ class NetworkLearner(ABC):
     def _adam(self, name: str, slopes: NDArray[Any], rate: float, number: int) -> None:
         names = (name, f"first.{name}", f"second.{name}")
         values, first, second = (self.state[part].reshape(-1) for part in names)
-        slopes = slopes.reshape(-1)
         for start in range(0, slopes.size, _PIECE):
             at = slice(start, start + _PIECE)
             adam_step(values[at], slopes[at], first[at], second[at], rate=rate, step=number)

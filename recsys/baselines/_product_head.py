@@ -83,8 +83,7 @@ def _with_biases(values: Values, users: Tensor, items: Tensor) -> tuple[Tensor, 
 class ProductLearner(NetworkLearner):
     """Mean squared error, ``penalty`` times that of the network, and the penalty of the biases.
 
-    trained: the network's own parameters.  start: ``first_biases``.  notes: what a report should
-    say of the data.
+    trained: the network's own parameters.  start: ``first_biases``.  notes: for a report.
     """
 
     def __init__(
@@ -122,8 +121,8 @@ class ProductLearner(NetworkLearner):
         shares = _shares(users, made[0]), _shares(items, made[1])
         both = values["user_bias"].square().sum() + values["item_bias"].square().sum()
         objective = squared.mean() + self._penalty * self._network.penalty(values, made, shares)
-        objective = objective + biases.PENALTY * both / len(self._train)
-        return objective, float(squared.detach().to(torch.float64).sum())
+        total = float(squared.detach().to(torch.float64).sum())
+        return objective + biases.PENALTY * both / len(self._train), total
 
 
 def _shares(index: Indices, like: Tensor) -> Tensor:
@@ -139,11 +138,8 @@ def first_biases(parts: RatingParts, config: RatingConfig) -> Arrays:
         fit = biases.BiasLearner(parts, "bias", biases.PENALTY)
         fit.epoch(0)
         return {name: fit.state[name] for name in ("mean", "user_bias", "item_bias")}
-    return {
-        "mean": centre(parts.train, config.center),
-        "user_bias": np.zeros(parts.n_users),
-        "item_bias": np.zeros(parts.n_items),
-    }
+    users, items = np.zeros(parts.n_users), np.zeros(parts.n_items)
+    return {"mean": centre(parts.train, config.center), "user_bias": users, "item_bias": items}
 
 
 def rating_tables(parts: RatingParts) -> dict[str, NDArray[Any]]:

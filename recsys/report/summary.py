@@ -1,8 +1,6 @@
 """The outcome of a training: as the row that ``--json`` prints, and in words."""
 
-import resource
 import shlex
-import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from recsys.config import TrainConfig
+from recsys.peak_memory import peak_memory
 from recsys.prirec import PriRecLearner
 from recsys.ratings.model import RatingModel
 from recsys.recommender import Recommender
@@ -193,7 +192,7 @@ def of_a_run(costs: Costs, seed: int | None, folder: Path, notes: Sequence[str])
         "clipped": spent["clipped"],
         "steps": spent["steps"],
         "traffic": spent["traffic"],
-        "peak_memory_bytes": _peak_memory(),
+        "peak_memory_bytes": peak_memory(),
         "seed": seed,
         "out": str(folder),
         "notes": list(notes),
@@ -204,12 +203,6 @@ def best_epoch(model: Recommender | RatingModel) -> int:
     """The epoch whose parameters became the model, from 1."""
     best = model.learner_.state.best
     return len(model.history_) if best is None else best.epoch
-
-
-def _peak_memory() -> int:
-    """Bytes of the largest resident set that this process ever had."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB
 
 
 def _per_user(model: Recommender, costs: Costs) -> float | None:
