@@ -525,10 +525,10 @@ def no_shortcuts(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(owner, name, forbidden)
     honest = MeanRating.__init__
 
-    def over_the_network(self: MeanRating, *arguments: Any) -> None:
+    def over_the_network(self: MeanRating, *arguments: Any, **more: Any) -> None:
         if arguments[-1] is None:
             forbidden()
-        honest(self, *arguments)
+        honest(self, *arguments, **more)
 
     monkeypatch.setattr(MeanRating, "__init__", over_the_network)
 
