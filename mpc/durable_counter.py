@@ -8,12 +8,10 @@ Model: the process may die at any instruction. After a restart a claimed number 
 
 import hashlib
 import os
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mpc.core.durable import PRIVATE, write_durably
+from mpc.core.durable import exclusive, write_durably
 from mpc.core.errors import ParameterError, StateError, WireError
 from mpc.core.wire import Message
 
@@ -25,8 +23,6 @@ class _File(Message, frozen=True, tag="counters"):
     check: bytes
 
 
-# Record locks belong to the process; threads within it need one of their own.
-_THREADS = threading.Lock()
 _LOST_REMEDY = "drop what was counted: it may have served already"
 
 
@@ -42,7 +38,7 @@ class DurableCounters:
         self._path = Path(path)
         if not self._path.exists():
             raise self._missing()  # before a lock file is left beside what is not there
-        with self._locked():
+        with exclusive(self._path):
             self._seen = self._read()
 
     @classmethod
@@ -55,7 +51,7 @@ class DurableCounters:
         new._path, new._seen = Path(path), dict.fromkeys(names, 0)
         if not new._path.parent.is_dir():
             raise ParameterError(f"the folder {new._path.parent} does not exist")
-        with new._locked():
+        with exclusive(new._path):
             if new._path.exists():
                 raise StateError(
                     f"the counters {new._path} exist", remedy="open them: DurableCounters(path)"
@@ -65,7 +61,7 @@ class DurableCounters:
 
     def numbers(self) -> dict[bytes, int]:
         """The next number of each name."""
-        with self._locked():
+        with exclusive(self._path):
             return self._current()
 
     def claim(self, name: bytes, limit: int) -> int:
@@ -74,7 +70,7 @@ class DurableCounters:
         Raises StateError if it is ``limit`` or more, or if the file vanished, is damaged or went
         back since the last call.
         """
-        with self._locked():
+        with exclusive(self._path):
             numbers = self._current()
             number = self._number(numbers, name)
             if number >= limit:
@@ -84,7 +80,7 @@ class DurableCounters:
 
     def give_up(self, name: bytes, start: int) -> None:
         """Count all numbers of ``name`` before ``start`` as used; never the other way."""
-        with self._locked():
+        with exclusive(self._path):
             numbers = self._current()
             if start > self._number(numbers, name):
                 self._write({**numbers, name: start})
@@ -93,14 +89,6 @@ class DurableCounters:
         if name not in numbers:
             raise ParameterError("there is no counter of this name")
         return numbers[name]
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = self._path.with_name(self._path.name + ".lock")
-        with _THREADS, os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE), "r+b") as handle:
-            # The kernel drops the lock when the file closes, also at a kill.
-            os.lockf(handle.fileno(), os.F_LOCK, 0)
-            yield
 
     def _current(self) -> dict[bytes, int]:
         numbers = self._read()

@@ -9,12 +9,10 @@ Model: the process may die at any instruction. After a restart a claimed region 
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from mpc.core.durable import PRIVATE, write_durably
+from mpc.core.durable import exclusive, write_durably
 from mpc.core.errors import ParameterError, StateError, WireError
 from mpc.core.wire import Message
 from secagg.params import Region
@@ -70,10 +68,6 @@ class _MarkFile(Message, frozen=True, tag="pads.marks"):
     check: bytes
 
 
-# Record locks belong to the process; threads within it need one of their own.
-_THREADS = threading.Lock()
-
-
 class FileWatermark:
     """Marks in a file that survives the process. POSIX only.
 
@@ -87,7 +81,7 @@ class FileWatermark:
         self._path = Path(path)
         if not self._path.exists():
             raise self._missing()  # before a lock file is left beside what is not there
-        with self._locked():
+        with exclusive(self._path):
             self._seen: dict[bytes, Mark] = self._read()
 
     @classmethod
@@ -100,7 +94,7 @@ class FileWatermark:
         new._path, new._seen = Path(path), {}
         if not new._path.parent.is_dir():
             raise ParameterError(f"the folder {new._path.parent} does not exist")
-        with new._locked():
+        with exclusive(new._path):
             if new._path.exists():
                 raise StateError(
                     f"the watermark file {new._path} exists", remedy="open it: FileWatermark(path)"
@@ -114,7 +108,7 @@ class FileWatermark:
         Raises StateError also if the file vanished, is damaged or went back since the last claim.
         """
         region = Region(epoch, start, stop)
-        with self._locked():
+        with exclusive(self._path):
             marks = self._read()
             for known, mark in self._seen.items():
                 if marks.get(known, (0, 0)) < mark:
@@ -124,14 +118,6 @@ class FileWatermark:
             marks = _advance(marks, key_id, region)
             self._write(marks)
             self._seen = marks
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = self._path.with_name(self._path.name + ".lock")
-        with _THREADS, os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE), "r+b") as handle:
-            # The kernel drops the lock when the file closes, also at a kill.
-            os.lockf(handle.fileno(), os.F_LOCK, 0)
-            yield
 
     def _read(self) -> dict[bytes, Mark]:
         try:

@@ -6,10 +6,15 @@ Model: a crash or kill at any instant; the file system keeps what was flushed to
 import contextlib
 import os
 import secrets
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE = 0o600
 PUBLIC = 0o644
+
+# Record locks belong to the process; threads within it need one of their own.
+_THREADS = threading.Lock()
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = PRIVATE) -> None:
@@ -31,6 +36,20 @@ def write_durably(path: Path, data: bytes, *, mode: int = PRIVATE) -> None:
             temporary.unlink()
         raise
     flush_folder(path.parent)
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the empty file ``<path>.lock`` beside ``path``: one thread of one process at a time.
+
+    POSIX only, and does not nest. ``path`` itself is replaced by each write, so that no lock could
+    stay on it.
+    """
+    lock = path.with_name(path.name + ".lock")
+    with _THREADS, os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE), "r+b") as handle:
+        # The kernel drops the lock when the file closes, also at a kill.
+        os.lockf(handle.fileno(), os.F_LOCK, 0)
+        yield
 
 
 def flush_folder(folder: Path) -> None:
