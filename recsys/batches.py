@@ -39,6 +39,7 @@ class UserBatches:
     round, at least 1; more for those who would not be done in ``rounds`` rounds.
     rounds: of one epoch; None for the mean number of batches of a user, rounded up, and 0 for that
     of the user with the most samples, whose batches are then no larger than all others.
+    ids: the users' names in their coins, uint32 (users,), where they are not those of all users.
     counts: int64 (users,), each user's samples.
     """
 
@@ -49,6 +50,7 @@ class UserBatches:
         local_batch: int,
         sim: SimulationRng,
         rounds: int | None = None,
+        ids: NDArray[np.uint32] | None = None,
     ) -> None:
         if local_batch < 1:
             raise ParameterError(f"local_batch must be at least 1, got {local_batch}")
@@ -56,21 +58,26 @@ class UserBatches:
             raise ParameterError(f"rounds must be at least 0, got {rounds}")
         self._pairs = pairs
         self._sim = sim
+        self._names = pairs.users if ids is None else ids[pairs.users]
         self.counts = np.bincount(pairs.users, minlength=users)
         self._starts = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
         needed = pairs.users.size / users if rounds is None else self.counts.max(initial=0)
         self.rounds = rounds or -(-math.ceil(needed) // local_batch)
         self._sizes = np.maximum(local_batch, -(-self.counts // max(1, self.rounds)))
+        self._epoch = -1
         self._shuffled: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None
 
     def shuffle(self, epoch: int) -> None:
-        """Order each user's samples by the coins of (user, POI, epoch)."""
+        """Order each user's samples by the coins of (user, POI, epoch), unless they are so already."""
+        if epoch == self._epoch:
+            return
         pairs = self._pairs
-        coins = self._sim.coins("order", pairs.users, pairs.pois, epoch)
+        coins = self._sim.coins("order", self._names, pairs.pois, epoch)
         order = np.lexsort((coins, pairs.users))
         # One more sample, of label 0, stands behind them all: the padding.
         pois = np.append(pairs.pois[order], np.int32(0))
         self._shuffled = pois, np.append(pairs.labels[order].astype(np.float64), 0.0)
+        self._epoch = epoch
 
     def take(self, members: NDArray[np.int32], round_: int) -> Batch:
         """The members' local batches of round ``round_``, in [0, rounds).

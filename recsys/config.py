@@ -76,6 +76,8 @@ class TrainConfig:
         larger batches), 0 for that of the busiest user (no batch is larger).
     cohort, min_cohort: members of an aggregation
         cohort, and the fewest that are accepted.
+    chunk: members of a cohort whose gradients are computed at once, at most; chunks are what an
+        engine spreads over its workers. Another size rounds last bits otherwise.
     secagg: what adds up the gradients of a cohort: one-time ``pads``, whose keys are agreed once
         and which tolerate no drop-outs, or the ``full`` protocol, with new keys in each round.
     drop_rate: of ``full``, the share of a cohort, other members in each round, that drops out
@@ -115,6 +117,7 @@ class TrainConfig:
     rounds: int | None = None
     cohort: int = 128
     min_cohort: int = 16
+    chunk: int = 32
     secagg: str = "pads"
     drop_rate: float = 0.0
     epsilon: float = 1.0
@@ -164,6 +167,7 @@ class TrainConfig:
             ("local_batch", 1),
             ("cohort", 1),
             ("min_cohort", 3),
+            ("chunk", 1),
         ):
             self._set(name, _integer(name, getattr(self, name), low))
         if self.rounds is not None:

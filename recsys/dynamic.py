@@ -80,15 +80,35 @@ def collect(
 
     pairs: those with a positive label are the bits that are one.  coins: see ``CoinSource``.
     """
-    users, pois = shape
-    ones = np.zeros(pois, dtype=np.int64)
-    questions = np.arange(pois, dtype=np.uint32)
+    return estimate_visitors(
+        name, count_answers(name, pairs, shape, mechanism, coins), shape, mechanism
+    )
+
+
+def count_answers(
+    name: str,
+    pairs: Pairs,
+    shape: tuple[int, int],
+    mechanism: RandomizedResponse,
+    coins: CoinSource,
+) -> NDArray[np.int64]:
+    """Eq. 5 for all of these users: how many randomized bits of each POI are one (POIs,)."""
     rows, columns = pairs.positives()
     order = np.argsort(rows, kind="stable")
     visited = np.ones(rows.size, dtype=np.bool_)
+    questions = np.arange(shape[1], dtype=np.uint32)
+    ones = np.zeros(shape[1], dtype=np.int64)
     for block, bits in _blocks(rows[order], columns[order], visited, shape):
         reports = mechanism.perturb_with(bits, coins(name, block, questions))
         ones += reports.sum(axis=0)
+    return ones
+
+
+def estimate_visitors(
+    name: str, ones: NDArray[np.int64], shape: tuple[int, int], mechanism: RandomizedResponse
+) -> PoiEstimates:
+    """Eq. 6 for the randomized bits of all users, of which ``ones`` (POIs,) are one."""
+    users, pois = shape
     estimate = mechanism.estimate_from_ones(ones, users)
     return _told(name, "visitors", None, estimate, mechanism, pois)
 
@@ -108,17 +128,38 @@ def collect_average(
     her number to a bit and one that randomizes the bit. Their families name the cap, since the same
     coins under another cap would tell whether the rounded bits differ.
     """
-    users, pois = shape
+    ones = count_average_answers(name, history, shape, cap, coin, coins)
+    return estimate_average(name, ones, shape, cap, coin)
+
+
+def count_average_answers(
+    name: str,
+    history: DistinctPairs,
+    shape: tuple[int, int],
+    cap: int,
+    coin: RandomizedResponse,
+    coins: CoinSource,
+) -> NDArray[np.int64]:
+    """1BitMean for all of these users: how many randomized bits of each POI are one (POIs,)."""
     mechanism = OneBitMean(0.0, cap, coin)
-    ones = np.zeros(pois, dtype=np.int64)
-    questions = np.arange(pois, dtype=np.uint32)
-    rows, columns = np.divmod(history.keys, pois)
+    ones = np.zeros(shape[1], dtype=np.int64)
+    questions = np.arange(shape[1], dtype=np.uint32)
+    rows, columns = np.divmod(history.keys, shape[1])
     capped = np.minimum(history.visits, cap).astype(np.float64)
     family = f"{name} up to {cap}"
     for block, visits in _blocks(rows, columns, capped, shape):
         rounding = coins(f"{family}, rounding", block, questions)
         reports = mechanism.perturb_with(visits, rounding, coins(family, block, questions))
         ones += reports.sum(axis=0)
+    return ones
+
+
+def estimate_average(
+    name: str, ones: NDArray[np.int64], shape: tuple[int, int], cap: int, coin: RandomizedResponse
+) -> PoiEstimates:
+    """The average of all users' visits, from the randomized bits of which ``ones`` are one."""
+    users, pois = shape
+    mechanism = OneBitMean(0.0, cap, coin)
     estimate = mechanism.estimate_from_ones(ones, users)
     return _told(name, "visits per user", cap, estimate, mechanism, pois)
 

@@ -1,4 +1,4 @@
-"""Errors of the recommenders: malformed check-in data, refusals for privacy, divergence."""
+"""Errors of the recommenders: malformed data, refusals for privacy, failed workers, divergence."""
 
 from mpc.core.errors import ParameterError, ToolkitError
 
@@ -31,6 +31,10 @@ class DataError(ParameterError):
 
 class PrivacyRefusal(ToolkitError):
     """The request would break the privacy that the protocol is meant to give."""
+
+
+class EngineError(ToolkitError):
+    """Workers failed, and what they were to do is not done; the last checkpoint is kept."""
 
 
 class DivergenceError(ToolkitError):

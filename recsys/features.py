@@ -16,13 +16,22 @@ from recsys.dynamic import (
     CoinSource,
     PoiEstimates,
     as_feature,
-    collect,
-    collect_average,
+    count_answers,
+    count_average_answers,
+    estimate_average,
+    estimate_visitors,
     share_budget,
 )
 from recsys.simulation import SimulationRng
 
 Floats = NDArray[np.float64]
+
+_QUESTIONS = {
+    "visitors": ("visitors",),
+    "average": ("average",),
+    "three": ("visitors", "returning", "recent"),
+}
+"""What users are asked for each kind of dynamic features."""
 
 
 @dataclass(frozen=True)
@@ -63,37 +72,76 @@ def assemble(
     user_features: float64 (users, m) of the users that are left, None for none.
     Raises ParameterError for another shape, other types and numbers that are not finite.
     """
-    users, pois = prepared.n_users, prepared.n_pois
+    users = prepared.n_users
     private = np.zeros((users, 0)) if user_features is None else _checked(user_features, users)
+    ones = answers(prepared, config, coins)
+    return assemble_from(prepared, config, private, ones, users)
+
+
+def assemble_from(
+    places: Prepared,
+    config: TrainConfig,
+    private: Floats,
+    ones: NDArray[np.int64],
+    users: int,
+) -> Features:
+    """The same, from the randomized bits that were collected: what the recommender can do alone.
+
+    places: whose POIs count, and nothing else.  private: the features of the users at hand (any number of them, m).
+    ones: as ``answers``, added up over all ``users``.
+    """
+    pois = places.n_pois
     names = [f"user:{column}" for column in range(private.shape[1])]
     columns = [np.zeros((pois, 0))]
     counts: tuple[PoiEstimates, ...] = ()
     if config.feature_kind in ("static", "all"):
         table = static_features(
-            prepared, regions=config.region_count(pois), categories=config.categories
+            places, regions=config.region_count(pois), categories=config.categories
         )
         columns.append(table.values)
         names += table.names
     if config.feature_kind == "all":
-        counts = _dynamic(prepared, config, coins)
+        counts = _estimates(config, ones, (users, pois))
         columns += [as_feature(count)[:, np.newaxis] for count in counts]
         names += [f"dynamic:{count.name}" for count in counts]
     return Features(private, np.concatenate(columns, axis=1), tuple(names), counts)
 
 
-def _dynamic(
-    prepared: Prepared, config: TrainConfig, coins: CoinSource
-) -> tuple[PoiEstimates, ...]:
+def answers(prepared: Prepared, config: TrainConfig, coins: CoinSource) -> NDArray[np.int64]:
+    """What these users answer: int64 (questions, POIs), how many randomized bits are one.
+
+    No question is asked where ``config`` has no dynamic features.
+    """
     shape = (prepared.n_users, prepared.n_pois)
+    names = questions(config)
+    coin = share_budget(config.epsilon, max(1, len(names)))
+    rows = [np.zeros((0, shape[1]), np.int64)]
+    for name in names:
+        if name == "average":
+            row = count_average_answers(
+                name, prepared.history, shape, config.visit_cap, coin, coins
+            )
+        else:
+            row = count_answers(name, getattr(prepared, name), shape, coin, coins)
+        rows.append(row[np.newaxis])
+    return np.concatenate(rows)
+
+
+def questions(config: TrainConfig) -> tuple[str, ...]:
+    """The dynamic features that ``config`` asks for, by name."""
+    return _QUESTIONS[config.dynamic] if config.feature_kind == "all" else ()
+
+
+def _estimates(
+    config: TrainConfig, ones: NDArray[np.int64], shape: tuple[int, int]
+) -> tuple[PoiEstimates, ...]:
+    names = questions(config)
+    coin = share_budget(config.epsilon, len(names))
     if config.dynamic == "average":
-        coin, cap = share_budget(config.epsilon, 1), config.visit_cap
-        return (collect_average("average", prepared.history, shape, cap, coin, coins),)
-    questions = {"visitors": prepared.visitors}
-    if config.dynamic == "three":
-        questions["returning"] = prepared.returning
-        questions["recent"] = prepared.recent
-    coin = share_budget(config.epsilon, len(questions))
-    return tuple(collect(name, pairs, shape, coin, coins) for name, pairs in questions.items())
+        return (estimate_average("average", ones[0], shape, config.visit_cap, coin),)
+    return tuple(
+        estimate_visitors(name, row, shape, coin) for name, row in zip(names, ones, strict=True)
+    )
 
 
 def _checked(user_features: Floats, users: int) -> Floats:

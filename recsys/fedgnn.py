@@ -27,28 +27,23 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from mpc.core.local import LocalNetwork
 from recsys.baselines._torch import one_thread
 from recsys.batches import draw_cohorts
 from recsys.data.ratings import Floats, RatingParts, Ratings, Triples
+from recsys.engine import Engine, LocalEngine, split
 from recsys.models.adam import adam_step
 from recsys.models.star_devices import Devices, Dropout, unflat
-from recsys.models.star_model import (
-    RIDGE,
-    RIDGE_WEIGHTS,
-    ClientGradients,
-    Inputs,
-    StarModel,
-    client_gradients,
-)
-from recsys.models.star_networks import NEIGHBOUR_WEIGHTS
+from recsys.models.star_model import RIDGE, RIDGE_WEIGHTS, StarModel
+from recsys.models.star_networks import NEIGHBOUR_WEIGHTS, Shapes
+from recsys.models.star_round import PUBLIC, StarChunk, StarPart, StarShared, star_round
 from recsys.models.star_scorer import StarScorer
 from recsys.ratings.aggregate import Aggregation, open_aggregation
+from recsys.ratings.aggregate_part import adder_of
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.expansion import Neighbourhood, find_neighbours
-from recsys.ratings.gradients import RoundSum
+from recsys.ratings.gradients import RoundSum, joined
 from recsys.ratings.model import RatingModel
 from recsys.ratings.pseudo import PseudoItems, pseudo_keys
 from recsys.ratings.scoring import RatingScorer
@@ -73,6 +68,8 @@ OWN = {
     "ggnn": Own(0.01, 220.0, 20.0),
 }
 
+_MOMENTS = ("first moment", "second moment")
+
 WEIGHT_PENALTY = 1.0
 """As ``penalty``, of the network's weights."""
 
@@ -87,14 +84,18 @@ class FedGNNLearner:
     """
 
     def __init__(
-        self, parts: RatingParts, config: RatingConfig, sim: SimulationRng, run: Run
+        self,
+        parts: RatingParts,
+        config: RatingConfig,
+        sim: SimulationRng,
+        run: Run,
+        engine: Engine | None = None,
     ) -> None:
         self.config = config
         self.clock = Stopwatch()
         self.traffic = LocalNetwork()
         self.neighbourhood: Neighbourhood | None = None
         self._sim, self._run = sim, run
-        self._own = OWN[config.gnn]
         self.model = StarModel.of(config)
         scorer = StarScorer(self.model, parts.train, parts.n_users)
         self.scorer: RatingScorer = scorer
@@ -108,18 +109,17 @@ class FedGNNLearner:
         with self.clock.step("key agreement"):
             self.aggregation = self._aggregation(parts, weights.size)
             mean = self._mean() if config.center else 0.0
-        shared = {"items": self._first("items", parts.n_items), "weights": weights}
-        moments = {
-            f"{m} of {name}": np.zeros_like(a) for m in _MOMENTS for name, a in shared.items()
-        }
-        own = self._first_of_users(parts.n_users)
-        self.state = State.start(
-            {"mean": np.array([mean]), **shared, **moments, **own}, private=own
-        )
+        own = first_of_users(config, parts.n_users, sim)
+        shared = first_shared(config, parts.n_items, weights, sim)
+        self.state = State.start({"mean": np.array([mean]), **shared, **own}, private=own)
+        self._engine = engine or LocalEngine()
+        # Parts of a sum are short, and so worth forming where what they add up would have to travel.
+        adder = adder_of(self.aggregation, self.pseudo) if self._engine.remote else None
+        self._engine.start(StarShared(config, self.devices, self._dropout, adder))
 
     def epoch(self, number: int) -> float:
         """Every user once, in cohorts; the mean squared error of the ratings as they were met."""
-        config, state = self.config, self.state
+        config = self.config
         with self.clock.step("aggregation"):
             self.aggregation.begin(number, config.epochs)
         if config.neighbours != "none" and number == config.expand_after:
@@ -129,72 +129,43 @@ class FedGNNLearner:
         order = self._sim.order("order of cohorts", np.arange(len(self.cohorts)), number)
         total = 0.0
         for place, cohort in enumerate(order):
-            members = self.cohorts[cohort]  # line 5
-            with self.clock.step("gradients"), one_thread():
-                inputs = self.devices.inputs(members, state.arrays, self._dropout, number)
-                found = client_gradients(
-                    self.model,
-                    inputs,
-                    absolute=config.loss == "absolute",
-                    mean=config.reduction == "mean",
-                )
-                upload = self.devices.upload(members, found)
-                self._local_step(members, inputs, found)
-                total += float(found.errors.square().sum())
+            with self.clock.step("gradients"):
+                parts = self._on_devices(int(cohort), number)  # lines 5 and 8
+                total += sum(part.squares for part in parts)
             with self.clock.step("aggregation"):
-                summed = self.aggregation.sum(int(cohort), number, upload)  # lines 6-14
+                summed = self._sum(int(cohort), number, parts)  # lines 6-14
             with self.clock.step("server"):
                 self._server_step(summed, number, number * len(order) + place + 1)
         return total / len(self.devices.ratings)
 
-    def _local_step(
-        self, members: NDArray[np.int32], inputs: Inputs, found: ClientGradients
-    ) -> None:
-        """What never leaves the devices moves there."""
-        config, arrays = self.config, self.state.arrays
-        rates = local_rates(config, self.model, inputs)
-        if "users" in arrays:
-            biases = found.user_biases if config.bias else torch.zeros_like(found.user_biases)
-            if config.reduction == "sum":
-                # A sum of many errors would carry the bias beyond their mean.
-                biases = biases / inputs.rated.sizes
-            steps = torch.cat([rates * found.users, config.user_rate * biases.unsqueeze(1)], dim=1)
-            arrays["users"][members] -= steps.numpy()
-        if config.neighbours == "trainable":
-            given = arrays["neighbours"][members]
-            there = np.arange(given.shape[1]) < arrays["neighbour_counts"][members, np.newaxis]
-            given[there] -= (rates[inputs.met.owners] * found.neighbours).numpy()
-            arrays["neighbours"][members] = given
+    def _on_devices(self, cohort: int, number: int) -> list[StarPart]:
+        """The members' work, chunk by chunk; what never leaves the devices moves there."""
+        members, state = self.cohorts[cohort], self.state
+        public = {name: state[name] for name in PUBLIC}
+        absent = self.aggregation.absent(cohort, number) if self._engine.remote else members[:0]
+        chunks = []
+        for part in split(members, self.config.chunk):
+            who = members[part]
+            own = {name: state[name][who] for name in sorted(state.private)}
+            chunks.append(StarChunk(who, np.intersect1d(absent, who), number, own))
+        parts = self._engine.map(star_round, public, chunks)
+        for chunk, done in zip(chunks, parts, strict=True):
+            for name, rows in done.moved.items():
+                state[name][chunk.members] = rows
+        return parts
+
+    def _sum(self, cohort: int, number: int, parts: list[StarPart]) -> RoundSum:
+        added = [part.added for part in parts if part.added is not None]
+        if added:
+            return self.aggregation.combine(cohort, number, added)
+        uploads = [part.uploads for part in parts if part.uploads is not None]
+        return self.aggregation.sum(cohort, number, joined(uploads))
 
     def _server_step(self, summed: RoundSum, number: int, step: int) -> None:
-        """Lines 19 and 20: the mean gradient, with the penalty, by Adam or by a plain step."""
-        config, own = self.config, self._own
-        users = self.devices.active.size
-        penalty = own.penalty if config.penalty is None else config.penalty
-        bias_penalty = own.bias_penalty if config.bias_penalty is None else config.bias_penalty
-        penalties = np.append(np.full(config.dim, penalty), bias_penalty)
-        rate = own.learning_rate if config.learning_rate is None else config.learning_rate
-        rate *= config.decay ** (number * max(1.0, len(self.cohorts) / DECAY_ROUNDS))
-        for name, total, decay in (
-            ("items", summed.items, penalties),
-            ("weights", summed.weights, self._weight_penalties),
-        ):
-            values = self.state[name]
-            gradient = total / summed.clients + decay / users * values
-            if config.optimizer == "sgd":
-                values -= rate * gradient
-            else:
-                first, second = (self.state[f"{moment} of {name}"] for moment in _MOMENTS)
-                adam_step(values, gradient, first, second, rate=rate, step=step)
-
-    @property
-    def _weight_penalties(self) -> Floats:
-        size = self.state["weights"].size
-        penalties = np.full(size, WEIGHT_PENALTY)
-        for name, part in unflat(penalties, self._shapes).items():
-            if name == RIDGE_WEIGHTS:
-                part[:] = 0.0
-        return penalties
+        users, rounds = self.devices.active.size, len(self.cohorts)
+        server_step(
+            self.config, self._shapes, self.state.arrays, summed, users, rounds, number, step
+        )
 
     def _expand(self) -> None:
         """Algorithm 2: everybody gets her neighbours' embeddings, as they are now."""
@@ -237,23 +208,6 @@ class FedGNNLearner:
         sums = np.bincount(ratings.users, weights=ratings.values, minlength=users)
         return self.aggregation.mean(sums.astype(np.float64), self.devices.sizes)
 
-    def _first(self, purpose: str, size: int) -> Floats:
-        """Rows at the start: normal embeddings, and biases of 0."""
-        rows = np.zeros((size, self.config.dim + 1))
-        normal = self._sim.generator(purpose).standard_normal((size, self.config.dim))
-        rows[:, :-1] = self.config.init_scale * normal
-        return rows
-
-    def _first_of_users(self, users: int) -> Arrays:
-        config = self.config
-        own: Arrays = {}
-        if config.user_fit == "steps":
-            own["users"] = self._first("users", users)
-        if config.neighbours != "none":
-            own["neighbours"] = np.zeros((users, config.most_neighbours, config.dim))
-            own["neighbour_counts"] = np.zeros(users)
-        return own
-
     def _pseudo_items(self, parts: RatingParts) -> PseudoItems | None:
         config = self.config
         self._keys = None
@@ -279,16 +233,14 @@ class FedGNNLearner:
         )
 
 
-_MOMENTS = ("first moment", "second moment")
-
-
 class FedGNN(RatingModel):
     """``FedGNN(RatingConfig(...)).fit(ratings)``: the protocol of the paper, or its simulation."""
 
     models = ("fedgnn",)
+    scales_out = True
 
     def _learner(self, parts: RatingParts, sim: SimulationRng, run: Run) -> FedGNNLearner:
-        return FedGNNLearner(parts, self.config, sim, run)
+        return FedGNNLearner(parts, self.config, sim, run, self._engine)
 
     def _stored_scorer(self, tables: Mapping[str, NDArray[Any]]) -> StarScorer:
         return StarScorer.stored(StarModel.of(self.config), tables)
@@ -299,9 +251,10 @@ class FedGNN(RatingModel):
         *,
         run: Run | None = None,
         progress: Progress | None = None,
+        engine: Engine | None = None,
     ) -> Self:
         """See ``RatingModel.fit``. With ``full_star`` devices then solve with all their ratings."""
-        super().fit(data, run=run, progress=progress)
+        super().fit(data, run=run, progress=progress, engine=engine)
         if self.config.full_star and self.config.user_fit == "solve":
             parts = self.parts_
             star = merged(parts.train, parts.validation)
@@ -311,20 +264,76 @@ class FedGNN(RatingModel):
         return self
 
 
-def local_rates(config: RatingConfig, model: StarModel, inputs: Inputs) -> Tensor:
-    """Each client's step for her embedding, (c, 1): ``user_rate``, or less where that is unsafe.
+def server_step(
+    config: RatingConfig,
+    shapes: Shapes,
+    arrays: Arrays,
+    summed: RoundSum,
+    users: int,
+    rounds: int,
+    number: int,
+    step: int,
+) -> None:
+    """Lines 19 and 20: the mean gradient, with the penalty, by Adam or by a plain step; in place.
 
-    A step beyond the inverse of its curvature may raise a squared loss; the curvature of a product
-    with vectors is at most the sum of their squares.
+    shapes: of the shared weights.  users: all who take part in an epoch.  rounds: of an epoch.
+    number: of the epoch, from 0.  step: of the round, from 1.
     """
-    rates = torch.full_like(inputs.user_biases, config.user_rate)
-    if config.loss == "squared":
-        with torch.no_grad():
-            curvature = inputs.rated.sum(model.rated(inputs).square().sum(1))
-        if config.reduction == "mean":
-            curvature = curvature / inputs.rated.sizes
-        rates = torch.minimum(rates, 1 / curvature.clamp(min=1e-9))
-    return rates.unsqueeze(1)
+    own = OWN[config.gnn]
+    penalty = own.penalty if config.penalty is None else config.penalty
+    bias_penalty = own.bias_penalty if config.bias_penalty is None else config.bias_penalty
+    penalties = np.append(np.full(config.dim, penalty), bias_penalty)
+    rate = own.learning_rate if config.learning_rate is None else config.learning_rate
+    rate *= config.decay ** (number * max(1.0, rounds / DECAY_ROUNDS))
+    for name, total, decay in (
+        ("items", summed.items, penalties),
+        ("weights", summed.weights, weight_penalties(shapes)),
+    ):
+        values = arrays[name]
+        gradient = total / summed.clients + decay / users * values
+        if config.optimizer == "sgd":
+            values -= rate * gradient
+        else:
+            first, second = (arrays[f"{moment} of {name}"] for moment in _MOMENTS)
+            adam_step(values, gradient, first, second, rate=rate, step=step)
+
+
+def weight_penalties(shapes: Shapes) -> Floats:
+    """The penalty of each shared weight, (w,)."""
+    penalties = np.full(sum(int(np.prod(shape)) for shape in shapes.values()), WEIGHT_PENALTY)
+    for name, part in unflat(penalties, shapes).items():
+        if name == RIDGE_WEIGHTS:
+            part[:] = 0.0
+    return penalties
+
+
+def first_shared(config: RatingConfig, n_items: int, weights: Floats, sim: SimulationRng) -> Arrays:
+    """What the server holds at the start besides the mean: items, weights and their moments."""
+    shared = {"items": _first(config, "items", n_items, sim), "weights": weights}
+    return shared | {
+        f"{moment} of {name}": np.zeros_like(array)
+        for moment in _MOMENTS
+        for name, array in shared.items()
+    }
+
+
+def first_of_users(config: RatingConfig, users: int, sim: SimulationRng) -> Arrays:
+    """What so many users hold at the start, and nobody else."""
+    own: Arrays = {}
+    if config.user_fit == "steps":
+        own["users"] = _first(config, "users", users, sim)
+    if config.neighbours != "none":
+        own["neighbours"] = np.zeros((users, config.most_neighbours, config.dim))
+        own["neighbour_counts"] = np.zeros(users)
+    return own
+
+
+def _first(config: RatingConfig, purpose: str, size: int, sim: SimulationRng) -> Floats:
+    """Rows at the start: normal embeddings, and biases of 0."""
+    rows = np.zeros((size, config.dim + 1))
+    normal = sim.generator(purpose).standard_normal((size, config.dim))
+    rows[:, :-1] = config.init_scale * normal
+    return rows
 
 
 def merged(one: Triples, other: Triples) -> Triples:

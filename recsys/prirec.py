@@ -29,13 +29,14 @@ from mpc.fixed import FixedPoint
 from recsys.batches import UserBatches, draw_cohorts
 from recsys.config import TrainConfig
 from recsys.data.geo import nearest, random_neighbours, spherical_mean
-from recsys.data.prepare import Prepared
+from recsys.data.prepare import Pairs, Prepared
 from recsys.drop_outs import DropOuts
 from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.features import Features
 from recsys.models import fm
 from recsys.network import UserNetwork, weigh
 from recsys.pads import CohortPads
+from recsys.prirec_step import local_gradients
 from recsys.recommender import Recommender
 from recsys.rounds import CohortRounds, check_drop_outs
 from recsys.run import Run
@@ -124,24 +125,16 @@ class PriRecLearner:
         members = self.cohorts[cohort]
         with self.clock.step("gradients"):
             batch = self.batches.take(members, round_)
-            x = self.features.samples(members[:, np.newaxis], batch.pois)
-            own = w[members]
-            pass_ = fm.forward(x, own[:, np.newaxis], v)
-            slopes = fm.slope(pass_.score, batch.labels)
-            count = batch.counts[:, np.newaxis]
-            grad_w = fm.linear_gradient(x, slopes) + 2 * config.penalty_w * count * own
-            grad_v = fm.factor_gradient(x, slopes, pass_.factor_sums, v)
-            grad_v += 2 * config.penalty_v * count[..., np.newaxis] * v
-            w[members] = base[members] - config.step_w * grad_w  # Eq. 8
-            losses = fm.loss(pass_.score, batch.labels)[batch.labels != 0]
+            step = local_gradients(self.features, members, batch, w[members], v, config)
+            w[members] = base[members] - config.step_w * step.w  # Eq. 8
         if v.size:
             with self.clock.step("secure aggregation"):
                 coins = self._sim.rows("rounding", members, aggregation)
                 total = self.sums.aggregate(
-                    cohort, aggregation, grad_v.reshape(members.size, -1), coins
+                    cohort, aggregation, step.v.reshape(members.size, -1), coins
                 )
             v -= config.step_v * total.reshape(v.shape)  # Eq. 9
-        return float(losses.sum())
+        return float(step.losses.sum())
 
     def _open_sums(self, run: Run) -> Sums:
         """Choose how ring sums are formed; in protocol mode also agree all pair keys, once."""
@@ -194,12 +187,27 @@ class PriRec(Recommender):
 
 
 def build_network(prepared: Prepared, config: TrainConfig, sim: SimulationRng) -> UserNetwork:
-    """The N nearest users by home (the mean place of the training positives), or N random ones."""
-    users = prepared.n_users
+    """The network of users that the whole data set is here for; see ``connect``."""
+    places = homes(prepared) if needs_homes(config) else None
+    return connect(prepared.n_users, config, sim, places)
+
+
+def needs_homes(config: TrainConfig) -> bool:
+    """Whether whoever builds the network has to know where users live."""
+    return config.neighbours > 0 and config.network == "geographic"
+
+
+def connect(
+    users: int, config: TrainConfig, sim: SimulationRng, places: tuple[fm.Floats, fm.Floats] | None
+) -> UserNetwork:
+    """The N nearest users by home (the mean place of the training positives), or N random ones.
+
+    places: latitudes and longitudes (users,); only ``needs_homes`` asks for them.
+    """
     if config.neighbours == 0:
         return weigh(np.zeros((users, 0), dtype=np.int32), np.zeros((users, 0)))
-    if config.network == "geographic":
-        neighbours, distances = nearest(*homes(prepared), config.neighbours)
+    if places is not None:
+        neighbours, distances = nearest(*places, config.neighbours)
     else:
         neighbours = random_neighbours(users, config.neighbours, sim)
         distances = np.zeros(neighbours.shape)
@@ -208,16 +216,22 @@ def build_network(prepared: Prepared, config: TrainConfig, sim: SimulationRng) -
 
 def homes(prepared: Prepared) -> tuple[fm.Floats, fm.Floats]:
     """Mean place of each user's training positives; the middle of all POIs for who has none."""
-    users, pois = prepared.train.positives()
-    everyone = np.arange(prepared.n_users, dtype=np.int32)
-    absent = np.setdiff1d(everyone, users)
-    nowhere = np.zeros(prepared.n_pois, dtype=np.int32)
-    middle = spherical_mean(nowhere, prepared.lat, prepared.lon, 1)
+    return homes_of(prepared.train, prepared.n_users, prepared.lat, prepared.lon)
+
+
+def homes_of(
+    train: Pairs, n_users: int, poi_lat: fm.Floats, poi_lon: fm.Floats
+) -> tuple[fm.Floats, fm.Floats]:
+    """The same of any users: a user's home depends on her own visits and on where POIs are."""
+    users, pois = train.positives()
+    absent = np.setdiff1d(np.arange(n_users, dtype=np.int32), users)
+    nowhere = np.zeros(poi_lat.size, dtype=np.int32)
+    middle = spherical_mean(nowhere, poi_lat, poi_lon, 1)
     lat, lon = (
         np.concatenate([place[pois], np.repeat(centre, absent.size)])
-        for place, centre in zip((prepared.lat, prepared.lon), middle, strict=True)
+        for place, centre in zip((poi_lat, poi_lon), middle, strict=True)
     )
-    return spherical_mean(np.concatenate([users, absent]), lat, lon, prepared.n_users)
+    return spherical_mean(np.concatenate([users, absent]), lat, lon, n_users)
 
 
 def _check_growth(before: fm.Floats, after: fm.Floats) -> None:

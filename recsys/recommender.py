@@ -18,6 +18,7 @@ from recsys.config import TrainConfig
 from recsys.data.checkins import CheckIns
 from recsys.data.prepare import Pairs, Prepared, prepare
 from recsys.dynamic import CoinSource
+from recsys.engine import Engine
 from recsys.errors import DataError, DivergenceError
 from recsys.features import Features, assemble
 from recsys.metrics import pooled_auc, user_auc
@@ -92,16 +93,19 @@ class Recommender(TrainedModel[TrainConfig, ModelFiles]):
         user_features: Floats | None = None,
         run: Run | None = None,
         progress: Progress | None = None,
+        engine: Engine | None = None,
     ) -> Self:
         """Train on ``data``, early stopping on its validation part; returns ``self``.
 
         user_features: float64, a row for each user of the *prepared* data.  run: where secrets
         and checkpoints live (default: in memory).  progress: called after every epoch.
+        engine: where users' work is done, for a model that ``scales_out`` (default: here).
         Sets ``prepared_``, ``features_``, ``learner_`` and ``history_``.
         Raises DataError where no pair is left to train on, PrivacyRefusal, ParameterError for
-        settings that do not suit the data, and DivergenceError.
+        settings that do not suit the data, DivergenceError, and EngineError.
         """
         self._files = None  # a fit that fails leaves no older model behind
+        self._use(engine)
         run = run or MemoryRun()
         sim = self._coins(run)
         prepared = data if isinstance(data, Prepared) else prepare(data, self.config.prepare, sim)

@@ -104,28 +104,19 @@ class RingSums(Sums):
     def mix(self, models: Floats, mix: Mix) -> Floats:
         """See ``Sums.mix``. DivergenceError where a weighted model no longer fits the ring."""
         size = mix.neighbours.shape[1]
-        limit = self._fixed.headroom(size)
         out = np.empty((mix.receivers.size, models.shape[1]))
         step = max(1, _CHUNK_ELEMENTS // (size * models.shape[1]))
         for start in range(0, mix.receivers.size, step):
             part = slice(start, start + step)
             # The party axis leads: that is the layout in which the shares are summed.
             weighted = models[mix.neighbours[part].T] * mix.weights[part].T[..., np.newaxis]
-            if not np.all(np.abs(weighted) <= limit):  # false for NaN too
-                raise DivergenceError(
-                    "a weighted linear model has left the range of the fixed-point ring "
-                    f"(|w| <= {limit:.6g} with {size} neighbours)",
-                    remedy="lower the learning rate, use weights whose rows sum to one (weights "
-                    "'half'), a larger ring or fewer fractional bits",
-                )
-            encoded = self._fixed.encode(weighted)
+            encoded = encode_weighted(self._fixed, weighted, size)
             out[part] = self._fixed.decode(self._neighbour_sum(encoded, mix, part))
         return out
 
     def aggregate(self, cohort: int, round_: int, gradients: Floats, coins: Rng) -> Floats:
         """See ``Sums.aggregate``. DivergenceError where a gradient is not finite."""
-        if not np.isfinite(gradients).all():
-            raise DivergenceError("a gradient of the interaction model is not finite")
+        check_gradients(gradients)
         quantizer = self._quantizers[cohort]
         encoded, clipped = quantizer.encode(gradients, rng=coins)
         self.clipped += int(clipped.sum())
@@ -233,3 +224,25 @@ class ProtocolSums(RingSums):
 
 def _staying(vectors: NDArray[Any], gone: NDArray[np.intp]) -> NDArray[Any]:
     return np.delete(vectors, gone, axis=0) if gone.size else vectors
+
+
+def encode_weighted(fixed: FixedPoint, weighted: Floats, size: int) -> RingArray:
+    """Weighted linear models as ring elements, for a sum of ``size`` of them.
+
+    Raises DivergenceError where one no longer fits the ring.
+    """
+    limit = fixed.headroom(size)
+    if not np.all(np.abs(weighted) <= limit):  # false for NaN too
+        raise DivergenceError(
+            "a weighted linear model has left the range of the fixed-point ring "
+            f"(|w| <= {limit:.6g} with {size} neighbours)",
+            remedy="lower the learning rate, use weights whose rows sum to one (weights "
+            "'half'), a larger ring or fewer fractional bits",
+        )
+    return fixed.encode(weighted)
+
+
+def check_gradients(gradients: Floats) -> None:
+    """DivergenceError unless all entries are finite."""
+    if not np.isfinite(gradients).all():
+        raise DivergenceError("a gradient of the interaction model is not finite")

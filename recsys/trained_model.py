@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mpc.core.errors import ParameterError, StateError
 from mpc.core.local import LocalNetwork
+from recsys.engine import LOCAL, Engine
 from recsys.metrics import model_digest
 from recsys.run import Run
 from recsys.simulation import SimulationRng
@@ -53,9 +54,11 @@ class TrainedModel(ABC, Generic[ConfigT, FilesT]):
     """Base of all models. Fitted attributes of its subclasses end in an underscore.
 
     models: the values of ``config.model`` that the class trains, its default first.
+    scales_out: whether an engine may do the users' work elsewhere.
     """
 
     models: ClassVar[tuple[str, ...]]
+    scales_out: ClassVar[bool] = False
 
     def __init__(self, config: ConfigT | None = None) -> None:
         self.config = config or self._default(self.models[0])
@@ -65,6 +68,7 @@ class TrainedModel(ABC, Generic[ConfigT, FilesT]):
                 f"got model {self.config.model!r}"
             )
         self._files: FilesT | None = None
+        self._engine: Engine | None = None
 
     @staticmethod
     @abstractmethod
@@ -87,6 +91,16 @@ class TrainedModel(ABC, Generic[ConfigT, FilesT]):
     def traffic(self) -> LocalNetwork | None:
         """What the protocols sent, or None where nothing was."""
         return getattr(getattr(self, "learner_", None), "traffic", None)
+
+    def _use(self, engine: Engine | None) -> None:
+        """Take the engine of a training. ParameterError where the model has no work for it."""
+        if engine is not None and engine.remote and not self.scales_out:
+            raise ParameterError(
+                f"{self.config.model} trains in one process, and has no work for the engine "
+                f"{engine.name}",
+                remedy=f"choose the engine {LOCAL}, or one of the models prirec, prirec- and fedgnn",
+            )
+        self._engine = engine
 
     def _coins(self, run: Run) -> SimulationRng:
         """The experiment's coins: of the configured seed, else of the run's own."""

@@ -141,6 +141,7 @@ def plan(
     failure: float | Fraction = 2.0**-40,
     largest: int | None = None,
     variant: Variant = "semi-honest",
+    complete_graph: bool = False,
 ) -> Plan:
     """The fewest neighbours, and a threshold, with which a round of ``n`` clients meets the bounds.
 
@@ -150,6 +151,7 @@ def plan(
     largest: the largest magnitude of an entry of one input, as an integer (``Quantizer.bound``,
     ``VectorCodec.largest``); decides the ring.
     variant: "malicious" always has the complete graph, with t > (n + corrupt clients) / 2.
+    complete_graph: everybody is everybody's neighbour, even where fewer would do.
     Of the thresholds that meet the bounds the middle one is taken, rounded up.
     Raises ParameterError, with what would do, where no graph meets the bounds.
     """
@@ -164,7 +166,7 @@ def plan(
         raise ParameterError("failure must lie in (0, 1), got 0")
     bits = None if largest is None else _ring_bits(n, largest)
     everybody = _complete_thresholds(n, dropped, bad, variant)
-    if variant == "semi-honest":
+    if variant == "semi-honest" and not complete_graph:
         for k in _candidates(n, dropped, bad, insecure / n, unlucky / n):
             parted = disconnected(n, k, bad + dropped)
             if parted > insecure:

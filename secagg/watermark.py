@@ -33,7 +33,7 @@ class Watermark(Protocol):
         """
 
 
-def _advance(marks: dict[bytes, Mark], key_id: bytes, region: Region) -> dict[bytes, Mark]:
+def _advance(marks: dict[bytes, Mark], key_id: bytes, region: Region) -> None:
     mark = marks.get(key_id, (0, 0))
     if (region.epoch, region.start) < mark:
         raise StateError(
@@ -41,7 +41,7 @@ def _advance(marks: dict[bytes, Mark], key_id: bytes, region: Region) -> dict[by
             f"epoch {mark[0]} byte {mark[1]}",
             remedy="go on with a later round",
         )
-    return {**marks, key_id: (region.epoch, region.stop)}
+    marks[key_id] = region.epoch, region.stop
 
 
 class MemoryWatermark:
@@ -50,12 +50,20 @@ class MemoryWatermark:
     def __init__(self) -> None:
         self._marks: dict[bytes, Mark] = {}
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def claim(self, key_id: bytes, epoch: int, start: int, stop: int) -> None:
-        """See ``Watermark.claim``; durable as long as the keys are."""
+        """See ``Watermark.claim``; durable as long as the keys are.
+
+        Raises StateError in a forked process too, where it would not see the other's claims.
+        """
         region = Region(epoch, start, stop)
+        if os.getpid() != self._process:
+            raise StateError(
+                "these marks belong to another process", remedy="share a FileWatermark"
+            )
         with self._lock:
-            self._marks = _advance(self._marks, key_id, region)
+            _advance(self._marks, key_id, region)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a MemoryWatermark lives and dies with its process; use FileWatermark")
@@ -115,7 +123,7 @@ class FileWatermark:
                     raise StateError(
                         f"the watermark file {self._path} went back", remedy=_LOST_REMEDY
                     )
-            marks = _advance(marks, key_id, region)
+            _advance(marks, key_id, region)
             self._write(marks)
             self._seen = marks
 

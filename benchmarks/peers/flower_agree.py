@@ -8,10 +8,10 @@ Argument: number of neighbours.
 
 import sys
 
-from flwr.common.secure_aggregation.crypto.symmetric_encryption import (  # type: ignore[import-not-found]
+from flwr.common.secure_aggregation.crypto.symmetric_encryption import (
     generate_shared_key,
 )
-from flwr.supercore.primitives.asymmetric import (  # type: ignore[import-not-found]
+from flwr.supercore.primitives.asymmetric import (
     bytes_to_private_key,
     bytes_to_public_key,
     generate_key_pairs,

@@ -12,12 +12,12 @@ import sys
 from typing import Any
 
 import numpy as np
-from flwr.common.secure_aggregation.ndarrays_arithmetic import (  # type: ignore[import-not-found]
+from flwr.common.secure_aggregation.ndarrays_arithmetic import (
     parameters_addition,
     parameters_mod,
     parameters_subtraction,
 )
-from flwr.common.secure_aggregation.secaggplus_utils import (  # type: ignore[import-not-found]
+from flwr.common.secure_aggregation.secaggplus_utils import (
     pseudo_rand_gen,
 )
 from one_round import one_round  # type: ignore[import-not-found]

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from flwr.common.secure_aggregation.quantization import quantize  # type: ignore[import-not-found]
+from flwr.common.secure_aggregation.quantization import quantize
 from one_round import one_round  # type: ignore[import-not-found]
 from reals import CLIP, FRAC_BITS, reals, rounds_without_bias  # type: ignore[import-not-found]
 

@@ -14,15 +14,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from flwr.app import (  # type: ignore[import-not-found]
+from flwr.app import (
     ConfigRecord,
     Context,
     Error,
     Message,
     RecordDict,
 )
-from flwr.client.mod import secaggplus_mod  # type: ignore[import-not-found]
-from flwr.common import (  # type: ignore[import-not-found]
+from flwr.client.mod import secaggplus_mod
+from flwr.common import (
     Code,
     FitIns,
     FitRes,
@@ -31,23 +31,23 @@ from flwr.common import (  # type: ignore[import-not-found]
     ndarrays_to_parameters,
     parameters_to_ndarrays,
 )
-from flwr.common.secure_aggregation.secaggplus_constants import (  # type: ignore[import-not-found]
+from flwr.common.secure_aggregation.secaggplus_constants import (
     RECORD_KEY_CONFIGS,
     Key,
     Stage,
 )
-from flwr.compat.common.recorddict_compat import (  # type: ignore[import-not-found]
+from flwr.compat.common.recorddict_compat import (
     fitres_to_recorddict,
     parameters_to_arrayrecord,
 )
-from flwr.server import LegacyContext  # type: ignore[import-not-found]
-from flwr.server.workflow import SecAggPlusWorkflow  # type: ignore[import-not-found]
-from flwr.server.workflow.constant import (  # type: ignore[import-not-found]
+from flwr.server import LegacyContext
+from flwr.server.workflow import SecAggPlusWorkflow
+from flwr.server.workflow.constant import (
     MAIN_CONFIGS_RECORD,
     MAIN_PARAMS_RECORD,
 )
 from flwr.server.workflow.constant import Key as WorkflowKey
-from flwr.supercore.task_identity import TaskIdentity  # type: ignore[import-not-found]
+from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 from one_round import one_round  # type: ignore[import-not-found]
 from vectors import CLIP, are_masked, is_mean, vectors  # type: ignore[import-not-found]
@@ -72,16 +72,14 @@ class Round:
     def run(self) -> "Round":
         """Workflow and clients to the end."""
         empty = parameters_to_arrayrecord(ndarrays_to_parameters([]), keep_input=True)
-        context = LegacyContext(
-            _context(SERVER),
-            strategy=self,
-            client_manager=SimpleNamespace(num_available=lambda: len(self.ids)),
-        )
+        this: Any = self  # as much of a grid and of a strategy as the workflow asks for
+        manager: Any = SimpleNamespace(num_available=lambda: len(self.ids))
+        context = LegacyContext(_context(SERVER), strategy=this, client_manager=manager)
         context.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord(
             {WorkflowKey.CURRENT_ROUND: 1}
         )
         context.state.array_records[MAIN_PARAMS_RECORD] = empty
-        self.workflow(self, context)
+        self.workflow(this, context)
         return self
 
     # What the workflow asks of a grid.

@@ -9,7 +9,7 @@ Arguments: number of shares n, threshold t.
 import os
 import sys
 
-from flwr.common.secure_aggregation.crypto.shamir import (  # type: ignore[import-not-found]
+from flwr.common.secure_aggregation.crypto.shamir import (
     combine_shares,
     create_shares,
 )

@@ -143,6 +143,7 @@ _TABLE = (
     ),
     Setting("cohort", int, "Members of an aggregation cohort; of ratings, users of a round."),
     Setting("min_cohort", int, "Fewest members accepted."),
+    Setting("chunk", int, "Members of a cohort who are computed at once, or by one worker."),
     Setting(
         "secagg",
         str,

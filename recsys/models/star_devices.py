@@ -82,16 +82,21 @@ class Devices:
         arrays: Mapping[str, Floats],
         dropout: Dropout | None = None,
         epoch: int = 0,
+        places: NDArray[np.intp] | None = None,
     ) -> Inputs:
-        """What the ``members`` compute with, from the arrays of the state as they are."""
+        """What the ``members`` compute with, from the arrays of the state as they are.
+
+        places: their rows in the arrays of what users hold; by default these have a row for all.
+        """
         rows, starts = self.rows(members)
+        at = members if places is None else places
         items = self.ratings.items[rows]
         embeddings, biases = item_rows(arrays, items)
         dim, clients = self.model.dim, members.size
         own = torch.zeros((clients, dim + 1), dtype=REAL)
         if "users" in arrays:
-            own = torch.from_numpy(arrays["users"][members])
-        met, neighbours = self._neighbours(members, arrays)
+            own = torch.from_numpy(arrays["users"][at])
+        met, neighbours = self._neighbours(at, arrays)
         rated = Groups(starts)
         item_masks = user_masks = None
         if dropout is not None and dim:
@@ -131,13 +136,13 @@ class Devices:
         )
 
     def _neighbours(
-        self, members: NDArray[np.int32], arrays: Mapping[str, Floats]
+        self, at: NDArray[np.signedinteger[Any]], arrays: Mapping[str, Floats]
     ) -> tuple[Groups, Tensor]:
         if "neighbours" not in arrays:
             nobody = torch.zeros((0, self.model.dim), dtype=REAL)
-            return Groups(np.zeros(members.size + 1, dtype=np.int64)), nobody
-        given = arrays["neighbours"][members]
-        counts = arrays["neighbour_counts"][members].astype(np.int64)
+            return Groups(np.zeros(at.size + 1, dtype=np.int64)), nobody
+        given = arrays["neighbours"][at]
+        counts = arrays["neighbour_counts"][at].astype(np.int64)
         starts = np.concatenate([[0], np.cumsum(counts)])
         there = np.arange(given.shape[1]) < counts[:, np.newaxis]
         return Groups(starts), torch.from_numpy(given[there])

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.clipped_laplace import ClippedLaplace
+from mpc.core.errors import StateError
 from recsys.drop_outs import DropOuts
 from recsys.ratings.aggregate_mean import MeanRating
 from recsys.ratings.aggregate_vector import Layout
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.encode import Encoding, encode
-from recsys.ratings.gradients import Floats, Gradients, GridGradients, RoundSum
+from recsys.ratings.gradients import Floats, Gradients, GridGradients, PartSum, RoundSum
 from recsys.simulation import SimulationRng
 
 
@@ -53,21 +54,27 @@ class AggregationFacts:
         return self.mechanism.vector_epsilon(self.coordinates, rounds)
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What all ways to sum have in common.
-
-    cohorts: int32 arrays of rising users, disjoint.  keys: uint8 (users, 32), each user's own.
-    drop_outs: of the cohorts, where sums are secure; None for nobody.
-    """
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UploadPlan:
+    """What a user's device needs in order to upload. keys: uint8 (users, 32), each user's own."""
 
     config: RatingConfig
-    cohorts: Sequence[NDArray[np.int32]]
     layout: Layout
     encoding: Encoding
     sim: SimulationRng
-    mean: MeanRating
     keys: NDArray[np.uint8] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan(UploadPlan):
+    """What all ways to sum have in common.
+
+    cohorts: int32 arrays of rising users, disjoint.
+    drop_outs: of the cohorts, where sums are secure; None for nobody.
+    """
+
+    cohorts: Sequence[NDArray[np.int32]]
+    mean: MeanRating
     drop_outs: DropOuts | None = None
 
 
@@ -82,6 +89,11 @@ class Aggregation(ABC):
     def __init__(self, plan: Plan) -> None:
         self.clipped = 0
         self._plan = plan
+
+    @property
+    def plan(self) -> Plan:
+        """What it has in common with other ways to sum."""
+        return self._plan
 
     def begin(self, round_: int, end: int) -> None:  # noqa: B027 - most have nothing to do
         """Prepare round ``round_``; ``end`` is the first that is never needed."""
@@ -104,6 +116,17 @@ class Aggregation(ABC):
         Nobody's own sum or count is learned, only the totals of each cohort. See ``MeanRating``.
         """
         return self._plan.mean.of(sums, counts)
+
+    def combine(self, cohort: int, round_: int, parts: Sequence[PartSum]) -> RoundSum:
+        """As ``sum``, of what all clients but those who are absent add up to in parts.
+
+        Raises StateError where a sum needs each client's own (``recsys.ratings.aggregate_part``).
+        """
+        raise StateError(f"{type(self).__name__} needs what each client sends, and has no parts")
+
+    def absent(self, cohort: int, round_: int) -> NDArray[np.int32]:
+        """Members of the cohort who drop out of the sum of a round, rising; nobody by default."""
+        return np.zeros(0, dtype=np.int32)
 
     @abstractmethod
     def upload_bytes(self, items: int) -> int:

@@ -15,7 +15,7 @@ Error: that of the encoding. An upload's value leaves its word with a probabilit
     and is then the nearest that fits, which the simulation leaves out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from mpc.core.local import LocalNetwork
 from mpc.core.rng import SYSTEM_RNG
 from recsys.ratings.aggregate_base import Aggregation, AggregationFacts, Plan
-from recsys.ratings.aggregate_noise import SummedNoise, noise_of
+from recsys.ratings.aggregate_noise import SummedNoise, upload_of
 from recsys.ratings.aggregate_vector import Integers
+from recsys.ratings.config import RatingConfig
 from recsys.ratings.encode import noise_reach
-from recsys.ratings.gradients import Gradients, GridGradients, RoundSum
+from recsys.ratings.gradients import Gradients, GridGradients, PartSum, RoundSum
 from recsys.ratings.pseudo import PseudoItems, with_pseudo
 from recsys.ratings.uploads import UploadFormat, word_for
 from secagg.messages import SERVER, SESSION_BYTES
@@ -58,17 +59,8 @@ class ClearAggregation(Aggregation):
 
     def _uploads(self, round_: int, gradients: Gradients) -> Iterator[tuple[GridGradients, int]]:
         """What the clients upload before noise, some at a time, and their clipped entries."""
-        plan = self._plan
-        if self._pseudo is None:
-            for part in _parts(gradients, 0):
-                yield self._encode(part, round_)
-            return
-        for part in _parts(gradients, plan.config.pseudo):
-            chosen = self._pseudo.draw(part.members, round_)
-            # By each client's own coins of the round: if a repeated round had new rows for pseudo
-            # items, those that stay the same would be the real ones.
-            more = with_pseudo(part, chosen, frac_bits=plan.config.frac_bits)
-            yield self._encode(more, round_)
+        for part in widened(gradients, self._pseudo, round_, self._plan.config):
+            yield self._encode(part, round_)
 
     def _round_sum(
         self, clients: int, total: Integers, senders: NDArray[np.int64], clipped: int
@@ -84,15 +76,29 @@ class ClearSum(ClearAggregation):
         super().__init__(plan, pseudo)
         self._noise = SummedNoise(plan)
 
+    def combine(self, cohort: int, round_: int, parts: Sequence[PartSum]) -> RoundSum:
+        """See ``Aggregation.combine``."""
+        self.clipped += sum(part.clipped for part in parts)
+        return self._of_parts(cohort, round_, parts)
+
     def _sum(self, cohort: int, round_: int, gradients: Gradients) -> RoundSum:
         layout = self._plan.layout
+        parts = (
+            PartSum(grid.members.size, layout.total(grid), layout.senders(grid), cut)
+            for grid, cut in self._uploads(round_, gradients)
+        )
+        return self._of_parts(cohort, round_, parts)
+
+    def _of_parts(self, cohort: int, round_: int, parts: Iterable[PartSum]) -> RoundSum:
+        layout, clients = self._plan.layout, 0
         total, senders, clipped = layout.nothing(), np.zeros(layout.n_items, dtype=np.int64), 0
-        for grid, cut in self._uploads(round_, gradients):
-            total += layout.total(grid)
-            senders += layout.senders(grid)
-            clipped += cut
-        total += self._noise.vector(cohort, round_, senders, gradients.members.size)
-        return self._round_sum(gradients.members.size, total, senders, clipped)
+        for part in parts:
+            clients += part.clients
+            total += part.total
+            senders += part.senders
+            clipped += part.clipped
+        total += self._noise.vector(cohort, round_, senders, clients)
+        return self._round_sum(clients, total, senders, clipped)
 
 
 class UploadedSum(ClearAggregation):
@@ -118,10 +124,7 @@ class UploadedSum(ClearAggregation):
     def _message(self, grid: GridGradients, at: int, round_: int) -> bytes:
         """What client ``at`` of ``grid`` sends: her noise on every value, and her items."""
         user = int(grid.members[at])
-        items, values = self._plan.layout.upload(grid, user)
-        noise = noise_of(self._plan, user, round_, items, values)
-        if noise is not None:
-            values = noise.perturb(values)
+        items, values = upload_of(self._plan, grid, user, round_)
         return self._format.message(user, round_, items, values).to_bytes()
 
     def _carried(self, user: int, data: bytes) -> bytes:
@@ -130,6 +133,20 @@ class UploadedSum(ClearAggregation):
             return data
         self._network.send(user, SERVER, UPLOAD, data)
         return self._network.receive(SERVER)[-1].data
+
+
+def widened(
+    gradients: Gradients, pseudo: PseudoItems | None, round_: int, config: RatingConfig
+) -> Iterator[Gradients]:
+    """The clients some at a time, with rows for their pseudo-interacted items."""
+    for part in _parts(gradients, config.pseudo):
+        if pseudo is None:
+            yield part
+        else:
+            chosen = pseudo.draw(part.members, round_)
+            # By each client's own coins of the round: if a repeated round had new rows for pseudo
+            # items, those that stay the same would be the real ones.
+            yield with_pseudo(part, chosen, frac_bits=config.frac_bits)
 
 
 def _parts(gradients: Gradients, extra: int) -> Iterator[Gradients]:

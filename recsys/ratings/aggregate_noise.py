@@ -23,8 +23,9 @@ from ldp.summed_laplace import SummedLaplace
 from mpc.core.keys import derive
 from mpc.core.prg import SEED_BYTES, Prg
 from mpc.core.rng import SYSTEM_RNG, Rng
-from recsys.ratings.aggregate_base import Plan
+from recsys.ratings.aggregate_base import Plan, UploadPlan
 from recsys.ratings.aggregate_vector import Integers
+from recsys.ratings.gradients import GridGradients
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class ClientNoise:
 
 
 def noise_of(
-    plan: Plan, user: int, round_: int, items: NDArray[np.int32], values: Integers
+    plan: UploadPlan, user: int, round_: int, items: NDArray[np.int32], values: Integers
 ) -> ClientNoise | None:
     """Where the noise of a user comes from in a round; None where there is none.
 
@@ -60,6 +61,24 @@ def noise_of(
     key = plan.keys[user].tobytes()
     seed = derive(key, "ratings.noise", round_, protected.digest(), length=SEED_BYTES)
     return ClientNoise(mechanism.noise, Prg(seed))
+
+
+def upload_of(
+    plan: UploadPlan, grid: GridGradients, user: int, round_: int
+) -> tuple[NDArray[np.int32], Integers]:
+    """What a user uploads where her items show: these, and her values, weights last, with noise."""
+    items, values = plan.layout.upload(grid, user)
+    noise = noise_of(plan, user, round_, items, values)
+    return items, values if noise is None else noise.perturb(values)
+
+
+def vector_of(plan: UploadPlan, grid: GridGradients, user: int, round_: int) -> Integers:
+    """What a user adds to a sum over the whole catalogue: int64 (size,), noise on every entry."""
+    items, values = plan.layout.upload(grid, user)
+    noise = noise_of(plan, user, round_, items, values)
+    whole = plan.layout.nothing() if noise is None else noise.sample(plan.layout.size)
+    plan.layout.add(whole, items, values)
+    return whole
 
 
 class SummedNoise:
@@ -90,7 +109,7 @@ class SummedNoise:
         return np.concatenate(parts)
 
 
-def privacy_rng(plan: Plan, purpose: str, *index: int) -> Rng:
+def privacy_rng(plan: UploadPlan, purpose: str, *index: int) -> Rng:
     """The system's coins, or in a seeded run a stream of its own for each index."""
     if plan.config.seed is None:
         return SYSTEM_RNG

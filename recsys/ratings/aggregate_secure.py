@@ -21,6 +21,7 @@ Differs: the paper sends the item gradients in the clear, hidden among pseudo-in
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,9 @@ from recsys import rounds
 from recsys.drop_outs import DropOuts
 from recsys.pads import CohortPads, upload_bytes
 from recsys.ratings.aggregate_base import Aggregation, AggregationFacts, Plan
-from recsys.ratings.aggregate_noise import SummedNoise, noise_of
-from recsys.ratings.gradients import Gradients, GridGradients, RoundSum
+from recsys.ratings.aggregate_noise import SummedNoise, noise_of, vector_of
+from recsys.ratings.aggregate_vector import Integers
+from recsys.ratings.gradients import Gradients, GridGradients, PartSum, RoundSum
 from recsys.rounds import NOBODY, CohortRounds
 from recsys.run import Run
 
@@ -64,6 +66,10 @@ class SecureAggregation(Aggregation):
         clients = members.size - gone.size
         return RoundSum(clients, rows, weights, senders=None, clipped=clipped)
 
+    def absent(self, cohort: int, round_: int) -> NDArray[np.int32]:
+        """See ``Aggregation.absent``."""
+        return self._plan.cohorts[cohort][self._gone(cohort, round_)]
+
     def _gone(self, cohort: int, round_: int) -> NDArray[np.intp]:
         """Positions of the members who drop out."""
         drop_outs: DropOuts | None = self._plan.drop_outs
@@ -83,12 +89,28 @@ class SimulatedSum(SecureAggregation):
         super().__init__(plan)
         self._noise = SummedNoise(plan)
 
+    def combine(self, cohort: int, round_: int, parts: Sequence[PartSum]) -> RoundSum:
+        """See ``Aggregation.combine``."""
+        gone, clipped = self._gone(cohort, round_), sum(part.clipped for part in parts)
+        self.clipped += clipped
+        total = self._plan.layout.nothing()
+        for part in parts:
+            total += part.total
+        rows, weights = self._decode(self._noisy(cohort, round_, total, gone))
+        clients = self._plan.cohorts[cohort].size - gone.size
+        return RoundSum(clients, rows, weights, senders=None, clipped=clipped)
+
     def _ring_sum(
         self, cohort: int, round_: int, grid: GridGradients, gone: NDArray[np.intp]
     ) -> NDArray[Any]:
+        return self._noisy(cohort, round_, self._plan.layout.total(grid), gone)
+
+    def _noisy(
+        self, cohort: int, round_: int, total: Integers, gone: NDArray[np.intp]
+    ) -> NDArray[Any]:
         layout, clients = self._plan.layout, self._plan.cohorts[cohort].size - gone.size
         everybody = np.full(layout.n_items, clients)
-        return layout.total(grid) + self._noise.vector(cohort, round_, everybody, clients)
+        return total + self._noise.vector(cohort, round_, everybody, clients)
 
 
 class PaddedSum(SecureAggregation):
@@ -146,14 +168,9 @@ class FullSum(SecureAggregation):
         self, cohort: int, round_: int, grid: GridGradients, gone: NDArray[np.intp]
     ) -> NDArray[Any]:
         plan, members = self._plan, self._plan.cohorts[cohort]
-        layout, ring = plan.layout, plan.encoding.quantizer.ring
+        ring = plan.encoding.quantizer.ring
 
         def vector(at: int) -> RingArray:
-            user = int(members[at])
-            items, values = layout.upload(grid, user)
-            noise = noise_of(plan, user, round_, items, values)
-            whole = layout.nothing() if noise is None else noise.sample(layout.size)
-            layout.add(whole, items, values)
-            return ring.reduce(whole)
+            return ring.reduce(vector_of(plan, grid, int(members[at]), round_))
 
         return self._rounds.run(cohort, round_, vector, gone)

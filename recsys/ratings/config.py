@@ -52,6 +52,7 @@ class RatingConfig:
         rating, left out where that very rating is predicted; of ``steps`` alone, since ``solve``
         reads all ratings.  dropout: share of entries dropped.
     cohort, min_cohort: users of a round, and the fewest that secure aggregation accepts.
+    chunk: of FedGNN, as in ``recsys.config.TrainConfig``.
     aggregate: ``secure`` (only sums over the whole catalogue are seen) or ``clear`` (as in the
         paper).
     secagg, drop_rate: of ``secure``, as in ``recsys.config.TrainConfig``.
@@ -94,6 +95,7 @@ class RatingConfig:
     dropout: float = 0.0
     cohort: int = 128
     min_cohort: int = 16
+    chunk: int = 32
     aggregate: str = "secure"
     secagg: str = "pads"
     drop_rate: float = 0.0
@@ -148,6 +150,7 @@ class RatingConfig:
             ("patience", 1, 1 << 20),
             ("cohort", 1, 2**31 - 1),
             ("min_cohort", 3, 2**31 - 1),
+            ("chunk", 1, 2**31 - 1),
             ("pseudo", 0, 2**31 - 1),
             ("ring_bits", 1, 64),
             ("frac_bits", 0, 52),

@@ -4,6 +4,7 @@ Clients lie side by side: client k of a round has the rows starts[k] to starts[k
 item that she uploads. A row is the gradient of the item's embedding and, last, of its bias.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,20 @@ class Gradients:
         )
 
 
+def joined(parts: Sequence[Gradients]) -> Gradients:
+    """The clients of all parts, at least one, whose members rise from part to part."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = [np.diff(part.starts) for part in parts]
+    return Gradients(
+        members=np.concatenate([part.members for part in parts]),
+        starts=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+        items=np.concatenate([part.items for part in parts]),
+        rows=np.concatenate([part.rows for part in parts]),
+        weights=np.concatenate([part.weights for part in parts]),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class GridGradients:
     """The same as multiples of 2^-frac_bits, int64: what a client sends, or masks and sends.
@@ -56,6 +71,20 @@ class GridGradients:
     items: NDArray[np.int32]
     rows: NDArray[np.int64] = field(repr=False)
     weights: NDArray[np.int64] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class PartSum:
+    """What some clients of a round add up to before noise, on the grid: exact, however it is parted.
+
+    clients: how many there are.  total: int64 (size,), of their whole vectors.
+    senders: int64 (n_items,), how many upload an item.  clipped: entries that a bound changed.
+    """
+
+    clients: int
+    total: NDArray[np.int64] = field(repr=False)
+    senders: NDArray[np.int64] = field(repr=False)
+    clipped: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mpc.core.errors import StateError
 from recsys.data.rating_split import split_ratings
 from recsys.data.ratings import Floats, Indices, RatingParts, Ratings, Triples
+from recsys.engine import Engine
 from recsys.errors import DataError, DivergenceError
 from recsys.model_parts import of_one_model
 from recsys.ratings.config import RatingConfig
@@ -81,15 +82,18 @@ class RatingModel(TrainedModel[RatingConfig, RatingFiles]):
         *,
         run: Run | None = None,
         progress: Progress | None = None,
+        engine: Engine | None = None,
     ) -> Self:
         """Train on ``data``, early stopping on its validation part; returns ``self``.
 
         run: where secrets and checkpoints live (default: in memory).  progress: called after every
-        epoch.  Sets ``parts_``, ``learner_`` and ``history_``.
+        epoch.  engine: where users' work is done, for a model that ``scales_out`` (default: here).
+        Sets ``parts_``, ``learner_`` and ``history_``.
         Raises DataError where no rating is left to train on, PrivacyRefusal, ParameterError for
-        settings that do not suit the data, and DivergenceError.
+        settings that do not suit the data, DivergenceError, and EngineError.
         """
         self._files = None  # a fit that fails leaves no older model behind
+        self._use(engine)
         run = run or MemoryRun()
         sim = self._coins(run)
         parts = (

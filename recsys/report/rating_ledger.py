@@ -218,31 +218,54 @@ def _uploads(cost: VectorCost | None, epochs: int) -> Release:
 
 
 def _sum(facts: AggregationFacts, cost: VectorCost | None, epochs: int) -> Release:
-    what = (
+    return sum_release(
         "sum of a cohort's gradients over the whole catalogue (cohorts of at least "
-        f"{facts.smallest})"
+        f"{facts.smallest})",
+        "her cohort",
+        in_cohort(facts.smallest, facts.secagg),
+        cost,
+        epochs,
+        all_items=facts.all_items,
+        note=told_of_drop_outs(facts.secagg, facts.drop_rate),
     )
+
+
+def sum_release(
+    what: str,
+    among: str,
+    adversary: str,
+    cost: VectorCost | None,
+    rounds: int,
+    *,
+    all_items: bool,
+    note: str = "",
+) -> Release:
+    """Sums of gradients, of which the recommender sees no addend.
+
+    among: within whom a user is hidden.  adversary: against whom.  cost: of the noise, if any.
+    rounds: sums that a user is in.  all_items: whether noise is on every coordinate of every user.
+    """
     sees = "the recommender, and everybody through items and network"
-    dropped = told_of_drop_outs(facts.secagg, facts.drop_rate)
     if cost is None:
         return open_release(
             what,
             sees,
-            epochs,
-            in_cohort(facts.smallest, facts.secagg),
-            "Which items a user rated and what she gave them is hidden within her cohort. The sum "
-            f"itself has no noise.{dropped}",
+            rounds,
+            adversary,
+            f"Which items a user rated and what she gave them is hidden within {among}. The sum "
+            f"itself has no noise.{note}",
         )
+    within = among.removeprefix("her ")
     return Release(
         what=f"{what}, every user's with noise",
         sees=sees,
         unit="coordinate",
         epsilon_unit=cost.coordinate,
-        epsilon_user=cost.user if facts.all_items else math.inf,
-        rounds=epochs,
-        adversary="epsilon-LDP against anybody, given ideal coins; and within the cohort "
-        f"{in_cohort(facts.smallest, facts.secagg)}",
-        note=f"{_worded(cost)}.{dropped}",
+        epsilon_user=cost.user if all_items else math.inf,
+        rounds=rounds,
+        adversary="epsilon-LDP against anybody, given ideal coins; and within "
+        f"{f'the {within}' if within != among else within} {adversary}",
+        note=f"{_worded(cost)}.{note}",
     )
 
 

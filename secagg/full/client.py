@@ -27,7 +27,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -51,6 +51,7 @@ from secagg.full.messages import (
     RoundDone,
     RoundMessage,
     SharedKeys,
+    Step,
     SurvivorsRequest,
     UnmaskRequest,
     UnmaskShares,
@@ -58,6 +59,7 @@ from secagg.full.messages import (
 from secagg.full.neighbourhoods import Members, Positions
 from secagg.full.params import RoundParams
 from secagg.full.round_secrets import RoundSecrets
+from secagg.full.suspended import Suspended, read, write
 from secagg.messages import SERVER
 
 _M = TypeVar("_M", bound=RoundMessage)
@@ -73,6 +75,17 @@ class Phase(Enum):
     SIGNED = "signed"
     DONE = "done"
     ABORTED = "aborted"
+    SUSPENDED = "suspended"
+
+
+_STEPS = {
+    Phase.ADVERTISED: Step.ADVERTISE_KEYS,
+    Phase.SHARED: Step.SHARE_KEYS,
+    Phase.MASKED: Step.MASKED_INPUT,
+    Phase.SIGNED: Step.CONSISTENCY_CHECK,
+    Phase.DONE: Step.UNMASKING,
+}
+"""The step that leads to a phase."""
 
 
 class Client(ClientChecks):
@@ -97,10 +110,31 @@ class Client(ClientChecks):
         rng: Rng = SYSTEM_RNG,
         prg: PrgFactory = Prg,
     ) -> None:
+        self._history = History() if history is None else history
+        self._set_up(params, client, identity, identities, prg)
+        self._history.enter(params.session, client, params.round)
+        self._secrets: RoundSecrets | None = RoundSecrets(params, client, rng)
+        self._roster_hash = b""
+        self._u1: Members = np.zeros(len(params.clients), np.bool_)
+        self._u2 = self._u1
+        self._signed = b""
+        # Taken in one step and put back as the next phase: of two threads only one finds it.
+        self._turn = [Phase.NEW]
+
+    def _set_up(
+        self,
+        params: RoundParams,
+        client: int,
+        identity: Identity | None,
+        identities: Identities | None,
+        prg: PrgFactory,
+    ) -> None:
+        """What a client is told, as against what it does."""
         self.params = params
         self.client = client
         self.at = params.position(client)
         self._identity, self._identities = identity, identities
+        self._prg, self._process = prg, os.getpid()
         if params.malicious != (identity is not None) or params.malicious != (
             identities is not None
         ):
@@ -109,17 +143,6 @@ class Client(ClientChecks):
                 remedy=f"this round is {params.variant}",
             )
         self._check_identity()
-        self._history = History() if history is None else history
-        self._history.enter(params.session, client, params.round)
-        self._prg = prg
-        self._secrets: RoundSecrets | None = RoundSecrets(params, client, rng)
-        self._roster_hash = b""
-        self._u1: Members = np.zeros(len(params.clients), np.bool_)
-        self._u2 = self._u1
-        self._signed = b""
-        self._process = os.getpid()
-        # Taken in one step and put back as the next phase: of two threads only one finds it.
-        self._turn = [Phase.NEW]
 
     def _check_identity(self) -> None:
         if self._identity is None or self._identities is None:
@@ -129,7 +152,7 @@ class Client(ClientChecks):
 
     @property
     def phase(self) -> Phase:
-        """How far this client has come; DONE and ABORTED are final."""
+        """How far this client has come; DONE, ABORTED and SUSPENDED are final."""
         return (*self._turn, Phase.ABORTED)[0]
 
     def advertise(self) -> AdvertiseKeys:
@@ -141,18 +164,24 @@ class Client(ClientChecks):
                 signature = self._identity.sign(keys_text(self.params, self.client, keys))
         return self._message(AdvertiseKeys, keys=keys, signature=signature)
 
-    def share_keys(self, roster: Roster) -> SharedKeys:
+    def share_keys(self, roster: Roster, *, context: bytes | None = None) -> SharedKeys:
         """Step 2: judge the roster, agree with every neighbour, share both secrets.
 
-        Raises PeerError or AbortError, final for the session, for a roster that breaks a rule.
+        context: the round's, see ``RoundParams``, where it was not known before. Clients that are
+        told different ones share no mask.
+        Raises PeerError or AbortError, final for the session, for a roster that breaks a rule;
+        ParameterError, and changes nothing, for a context where there is another one.
         """
         secrets = self._expect(Phase.ADVERTISED, roster)
+        bound = self.params if context is None else self.params.with_context(context)
         members = self._set(roster.members)
         beside = self.params.within(self.at, members)
         self._check_length("keys", roster.keys, len(beside) * KEYS_BYTES)
         if not self.params.malicious:
             self._check_length("signatures", roster.signatures, 0)
         with self._judged(Phase.ADVERTISED, Phase.SHARED):
+            self.params = bound
+            secrets.bind(bound)
             keys = self._judge_roster(roster, members, beside, secrets.keys)
             self._u1 = members
             self._roster_hash = roster_hash(self.params, roster.members, roster.keys)
@@ -241,6 +270,65 @@ class Client(ClientChecks):
         if self.phase is not Phase.DONE:
             self._turn.clear()
 
+    # From one process to the next.
+
+    def suspend(self) -> bytes:
+        """All that this client knows, secrets included, between two steps; the object is over.
+
+        Raises StateError, and changes nothing, during a step and where nothing is left to keep.
+        """
+        phase = self.phase
+        secrets = self._expect(phase)
+        self._take(phase)
+        self._secrets = None
+        early = phase in (Phase.NEW, Phase.ADVERTISED)
+        state = Suspended(
+            self.params.digest,
+            self.params.context,
+            self.client,
+            phase.value,
+            self._roster_hash,
+            b"" if early else self.params.pack_set(self._u1),
+            self._signed,
+            **secrets.kept(),
+        )
+        self._turn.append(Phase.SUSPENDED)
+        return write(state)
+
+    @classmethod
+    def resume(
+        cls,
+        params: RoundParams,
+        data: bytes,
+        *,
+        history: History,
+        identity: Identity | None = None,
+        identities: Identities | None = None,
+        rng: Rng = SYSTEM_RNG,
+        prg: PrgFactory = Prg,
+    ) -> Self:
+        """The client that ``suspend`` was called on, also in another process.
+
+        params: with the context that it was bound to, or without any.  history: the one that the
+        client was made with, or one on the same ``FileWatermark``; to a step that was taken under
+        it, no copy of the client answers again.
+        Raises WireError for bytes that are damaged or of another round; StateError after a refusal
+        in the session, and for a history that does not know the round.
+        """
+        state, bound = read(data, params)
+        client = cls.__new__(cls)
+        client._history = history
+        client._set_up(bound, state.client, identity, identities, prg)
+        history.resume(bound.session, state.client, bound.round)
+        nobody = np.zeros(len(bound.clients), np.bool_)
+        members = bound.unpack_set(state.members) if state.members else nobody
+        masked = state.phase in (Phase.MASKED.value, Phase.SIGNED.value)
+        client._secrets = RoundSecrets.restored(bound, rng, state, members)
+        client._roster_hash, client._signed = state.roster, state.signed
+        client._u1, client._u2 = members, members if masked else nobody
+        client._turn = [Phase(state.phase)]
+        return client
+
     # What is judged, and what is released.
 
     def _judge_roster(
@@ -307,20 +395,30 @@ class Client(ClientChecks):
         if len(data) != size:
             raise PeerError(f"{name} must take {size} bytes, got {len(data)}", party=SERVER)
 
+    def _take(self, phase: Phase) -> None:
+        """Take the turn. StateError, and no change, if another thread has it or has had it."""
+        try:
+            found = self._turn.pop()
+        except IndexError:
+            raise StateError(f"client {self.client} is busy in another thread, or over") from None
+        if found is not phase:
+            self._turn.append(found)
+            raise StateError(f"client {self.client} is in phase {found.name}, not {phase.name}")
+
     @contextmanager
     def _judged(self, before: Phase, after: Phase) -> Iterator[None]:
         """Whatever goes wrong inside is final; otherwise the client has come to ``after``.
 
-        Raises StateError, and changes nothing, where another thread is inside or has been.
+        Raises StateError, and changes nothing, where another thread is inside or has been. Where
+        another copy of this client has taken the step, this one is over, but not the session.
         """
-        try:
-            phase = self._turn.pop()
-        except IndexError:
-            raise StateError(f"client {self.client} is busy in another thread, or over") from None
-        if phase is not before:
-            self._turn.append(phase)
-            raise StateError(f"client {self.client} is in phase {phase.name}, not {before.name}")
+        self._take(before)
         # From here on a refusal burns this round's secrets: the turn does not come back.
+        try:
+            self._claim(_STEPS[after])
+        except BaseException:
+            self._secrets = None
+            raise
         try:
             yield
         except BaseException:
@@ -329,11 +427,15 @@ class Client(ClientChecks):
             raise
         self._turn.append(after)
 
+    def _claim(self, step: Step) -> None:
+        """Have the step written down as taken, before anything of it leaves."""
+        self._history.step(self.params.session, self.client, self.params.round, step)
+
     def _message(self, kind: type[_M], **fields: bytes | int) -> _M:
         return kind.make(self.params.session, self.params.round, self.client, **fields)
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a Client holds secrets and is not picklable: a resumed run takes a round")
+        raise TypeError("a Client holds secrets and is not picklable: see suspend and resume")
 
     def __repr__(self) -> str:
         return f"Client({self.client}, round={self.params.round}, phase={self.phase.name})"

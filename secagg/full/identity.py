@@ -135,8 +135,11 @@ def _checked(publics: Mapping[int, bytes]) -> dict[int, bytes]:
 def is_valid(identities: Identities, client: int, text: bytes, signature: bytes) -> bool:
     """Whether ``signature`` is one of ``client``, whom ``identities`` knows, on ``text``."""
     public = identities.public(client)
-    if public is None:
-        return False
+    return public is not None and verifies(public, text, signature)
+
+
+def verifies(public: bytes, text: bytes, signature: bytes) -> bool:
+    """Whether ``signature`` is one on ``text`` by the owner of ``public``; False for no key."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, text)
     except (InvalidSignature, ValueError):
@@ -145,8 +148,11 @@ def is_valid(identities: Identities, client: int, text: bytes, signature: bytes)
 
 
 def keys_text(params: RoundParams, client: int, keys: bytes) -> bytes:
-    """What ``client`` signs in step 1: its two public keys of this very round."""
-    return label("secagg.full.keys", params.digest, client, keys)
+    """What ``client`` signs in step 1: its two public keys of this very round.
+
+    Whatever the round's context will be: it may not be known yet.
+    """
+    return label("secagg.full.keys", params.offer_digest, client, keys)
 
 
 def roster_hash(params: RoundParams, members: bytes, keys: bytes) -> bytes:

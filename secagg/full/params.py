@@ -3,18 +3,20 @@
 Source: Bonawitz et al., CCS 2017, section 4 and Theorems 6.3 to 6.5; Bell et al., "Secure
     single-server aggregation with (poly)logarithmic overhead", CCS 2020, Algorithm 2. The papers'
     n is ``len(clients)``, t ``threshold``, R 2^bits, n_C ``colluding``.
-Model: public values. Their digest enters every key and every signature of the round, so parties
-    that differ in one of them share no key.
+Model: public values. Their digest enters every key that clients share and every signature on
+    survivors, so parties that differ in one of them share no mask. ``context`` stands for whatever
+    else they must agree on: what the vectors mean, what they were made from.
 Differs: in a sparse graph, too, a client holds a share of its own secrets, and thresholds count in
     the closed neighbourhood: the neighbours and the client itself. Of its own mask key it never
     gives its share away. A sum has a least number of summands besides the threshold.
 """
 
+import copy
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 
@@ -32,6 +34,9 @@ Variant = Literal["semi-honest", "malicious"]
 
 MAX_CLIENTS = 2**16 - 1
 
+MAX_CONTEXT_BYTES = 32
+"""A SHA-256: whatever is longer is hashed."""
+
 _M = TypeVar("_M", bound=Message)
 
 
@@ -46,6 +51,8 @@ class RoundParams:
     and the consistency check.  colluding: clients that may pool what they see with the server.
     min_survivors: the least number of summands, at least 3; ``least`` is what is enforced.
     graph: the neighbours; all others by default.
+    context: at most 32 bytes, a SHA-256 over all else that the parties must agree on; ``b""`` where
+    there is nothing, or where it is not known yet: see ``with_context``.
 
     Raises ParameterError for anything else, and unless
     2 <= t <= the smallest closed neighbourhood;
@@ -64,6 +71,7 @@ class RoundParams:
     colluding: int = 0
     min_survivors: int = MIN_COHORT
     graph: NeighbourGraph | None = field(default=None, repr=False)
+    context: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         check_session(self.session)
@@ -73,6 +81,7 @@ class RoundParams:
             raise ParameterError(
                 f'variant must be "semi-honest" or "malicious", got {self.variant!r}'
             )
+        _check_context(self.context)
         clients = tuple(integer("a client", client, 0, MAX_ID) for client in self.clients)
         if any(a >= b for a, b in pairwise(clients)):
             raise ParameterError("clients must be distinct and in rising order")
@@ -187,9 +196,47 @@ class RoundParams:
             raise WireError("a set of clients has bits beyond the last client")
         return bits[:n]
 
+    def with_context(self, context: bytes) -> Self:
+        """These params with a context that was not known before.
+
+        Raises ParameterError for more than 32 bytes, and if there is another context already.
+        """
+        if context == self.context:
+            return self
+        _check_context(context)
+        if self.context:
+            raise ParameterError(
+                "the round has another context already", remedy="a context is fixed once"
+            )
+        _ = self.offer_digest  # made once for all copies, as everything that is computed already
+        bound = copy.copy(self)
+        object.__setattr__(bound, "context", context)
+        vars(bound).pop("digest", None)
+        return bound
+
+    def as_saved(self, context: bytes, digest: bytes) -> Self:
+        """These params with the context of a party that was saved under them.
+
+        digest: that of the saved party's params. Raises WireError if they were other ones.
+        """
+        try:
+            bound = self.with_context(context)
+        except ParameterError:
+            bound = None
+        if bound is None or bound.digest != digest:
+            raise WireError("the saved party belongs to a round with other parameters")
+        return bound
+
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 over all of the above: the context of every key and signature of the round."""
+        """SHA-256 over all of the above: in every key that clients share, and in signatures."""
+        return hashlib.sha256(
+            label("secagg.full.context", self.offer_digest, self.context)
+        ).digest()
+
+    @cached_property
+    def offer_digest(self) -> bytes:
+        """SHA-256 over all but the context: what clients sign with the keys that they advertise."""
         sizes = (self.round, self.threshold, self.ring.bits, self.dim, int(self.malicious))
         floors = (self.colluding, self.min_survivors, len(self.clients))
         ids = np.array(self.clients, dtype="<u4").tobytes()
@@ -213,3 +260,12 @@ class RoundParams:
         Raises WireError for whatever is not such a message.
         """
         return kind.from_bytes(data, limit=self.message_bytes[kind])
+
+
+def _check_context(context: bytes) -> None:
+    if not isinstance(context, bytes) or len(context) > MAX_CONTEXT_BYTES:
+        got = f"{len(context)} bytes" if isinstance(context, bytes) else type(context).__name__
+        raise ParameterError(
+            f"context must be at most {MAX_CONTEXT_BYTES} bytes, got {got}",
+            remedy="take the SHA-256 of what is longer",
+        )

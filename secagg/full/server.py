@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mpc.core.checks import integer
-from mpc.core.errors import AbortError, ParameterError, PeerError, WireError
+from mpc.core.errors import AbortError, ParameterError, PeerError, StateError, WireError
 from mpc.core.keys import KeyPair
 from mpc.core.prg import Prg, PrgFactory
 from mpc.core.ring import RingArray
@@ -92,13 +92,28 @@ class Server(Bookkeeping):
     ) -> "Server":
         """The server that ``save`` was called on, in a round that is not over.
 
+        params: with the context that it was bound to, or without any.
         Raises WireError for bytes that are damaged or belong to another round.
         """
         server = cls(params, identities=identities, prg=prg)
-        server._state = load(data, params)
+        server._state, server.params = load(data, params)
         for message in server._state.keys.values():
             server._publics |= {message.channel, message.mask}
         return server
+
+    def bind(self, context: bytes) -> None:
+        """Agree on ``RoundParams.context``, where it was not known when keys were advertised.
+
+        Raises ParameterError as ``with_context``, StateError once keys were shared under another.
+        """
+        bound = self.params.with_context(context)
+        late = self.step > Step.SHARE_KEYS or bool(self._state.shares)
+        if late and bound is not self.params:
+            raise StateError(
+                "clients have shared their keys without this context",
+                remedy="bind it before rosters leave",
+            )
+        self.params = bound
 
     @property
     def altered(self) -> tuple[int, ...]:

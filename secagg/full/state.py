@@ -58,6 +58,7 @@ class _Saved(Message, frozen=True, tag="full.server"):
     """sets: (step, members).  signatures, opened: (position, bytes), rising."""
 
     params: bytes
+    context: bytes
     step: int
     arrived: bytes
     total: bytes
@@ -73,6 +74,7 @@ def save(state: ServerState, params: RoundParams) -> bytes:
     """The state as bytes; ``load`` is the inverse."""
     saved = _Saved(
         params.digest,
+        params.context,
         int(state.step),
         params.pack_set(state.arrived),
         params.ring.to_bytes(state.total),
@@ -86,16 +88,15 @@ def save(state: ServerState, params: RoundParams) -> bytes:
     return _with(saved, _checksum(saved)).to_bytes()
 
 
-def load(data: bytes, params: RoundParams) -> ServerState:
-    """The state of a round with these params.
+def load(data: bytes, params: RoundParams) -> tuple[ServerState, RoundParams]:
+    """The state of a round with these params, and them with the context that it was saved with.
 
     Raises WireError for bytes that are damaged, or belong to another round.
     """
     saved = _Saved.from_bytes(data)
     if saved.check != _checksum(_with(saved, b"")):
         raise WireError("the saved server is damaged")
-    if saved.params != params.digest:
-        raise WireError("the saved server belongs to a round with other parameters")
+    params = params.as_saved(saved.context, saved.params)
     try:
         state = ServerState(
             Step(saved.step),
@@ -110,7 +111,7 @@ def load(data: bytes, params: RoundParams) -> ServerState:
     except ValueError as error:
         raise WireError("the saved server does not fit its round") from error
     _check_together(state, params)
-    return state
+    return state, params
 
 
 def _check_together(state: ServerState, params: RoundParams) -> None:

@@ -232,16 +232,16 @@ def test_all_work_of_an_epoch_is_in_a_step_of_the_clock(monkeypatch: pytest.Monk
     noted(learner.aggregation, "sum")
     noted(recsys.fedgnn, "client_gradients")
     noted(recsys.fedgnn, "find_neighbours")
-    for name in ("_local_step", "_server_step"):
-        noted(learner, name)
+    noted(recsys.fedgnn, "local_step")
+    noted(recsys.fedgnn, "server_step")
     learner.epoch(0)
     assert seen == {
         "begin": {"aggregation"},
         "sum": {"aggregation"},
         "find_neighbours": {"graph expansion"},
         "client_gradients": {"gradients"},
-        "_local_step": {"gradients"},
-        "_server_step": {"server"},
+        "local_step": {"gradients"},
+        "server_step": {"server"},
     }
 
 

@@ -1,5 +1,6 @@
 """High-water marks: nothing is granted twice, whatever happens to the process or the file."""
 
+import os
 import pickle
 import signal
 import subprocess
@@ -227,3 +228,13 @@ def test_kill_9_at_any_point_and_no_region_serves_twice(tmp_path: Path, fatal: i
 def test_a_mark_that_is_written_after_the_use_is_caught(tmp_path: Path) -> None:
     used = killed_and_run_again(tmp_path, 2, "use(block); claim(block)")
     assert len(used) > len(set(used))
+
+
+def test_marks_in_memory_are_refused_to_a_forked_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    watermark = MemoryWatermark()
+    watermark.claim(KEY, 0, 0, 16)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(StateError, match="another process"):
+        watermark.claim(KEY, 0, 16, 32)
+    monkeypatch.undo()
+    watermark.claim(KEY, 0, 16, 32)

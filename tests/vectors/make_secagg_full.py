@@ -79,7 +79,7 @@ class Round:
     """All parties of one round; ``messages`` are by kind and by the client at the other end.
 
     reach: neighbours on either side of a ring; 0 for the complete graph.  gone: who leaves before
-    answering in a step.
+    answering in a step.  context: what else they agree on, in hexadecimal.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Round:
         malicious: bool,
         reach: int,
         gone: dict[str, list[int]],
+        context: str,
     ) -> None:
         self.clients, self.t, self.bits, self.dim = clients, threshold, bits, dim
         self.malicious, self.gone = malicious, gone
@@ -101,14 +102,19 @@ class Round:
             else clients
             for at, client in enumerate(clients)
         }
-        self.digest = self._digest(reach)
+        self.reach, self.context = reach, bytes.fromhex(context)
+        self.offer = self._offer_digest(reach)
+        agreed = label("secagg.full.context", self.offer, self.context)
+        self.digest = hashlib.sha256(agreed).digest()
+        self.early = hashlib.sha256(label("secagg.full.context", self.offer, b"")).digest()
         self.size = 1 << max(0, (bits - 1).bit_length() - 3)
         self.letter = {1: "B", 2: "H", 4: "I", 8: "Q"}[self.size]
         self.messages: dict[str, dict[str, str]] = {}
         self.sealed: dict[int, tuple[list[int], bytes]] = {}
+        self.states: dict[str, str] = {}
         self._secrets()
 
-    def _digest(self, reach: int) -> bytes:
+    def _offer_digest(self, reach: int) -> bytes:
         n = len(self.clients)
         if reach:
             rows = [[self.clients.index(c) for c in self.closed[client]] for client in self.clients]
@@ -140,6 +146,27 @@ class Round:
         data = b"\x01" + pack([tag, SESSION, route, *fields])
         self.messages.setdefault(kind, {})[str(client)] = data.hex()
 
+    def announcement(self) -> bytes:
+        """The round as a message; each client's neighbours are places in the list of ids."""
+        n, at = len(self.clients), self.clients.index
+        degree = 2 * self.reach or n - 1
+        words = [n, degree, *self.clients]
+        if self.reach:
+            words += [at(c) for own in self.clients for c in self.peers(own, self.clients)]
+        graph = struct.pack(f"<{len(words)}I", *words)
+        sizes = [ROUND, self.t, self.bits, self.dim, int(self.malicious), 0, MIN_SURVIVORS]
+        return b"\x01" + pack(["full.announcement", SESSION, *sizes, graph, self.context])
+
+    def keep(self, phase: str, **known: bytes) -> None:
+        """The first client, suspended in this phase."""
+        names = ("roster", "members", "signed", "privates", "seed", "keys", "shares")
+        fields = [known.get(name, b"") for name in names]
+        # Before its keys are shared a client does not know the context yet.
+        digest, context = (self.digest, self.context) if "roster" in known else (self.early, b"")
+        state = ["full.suspended", digest, context, self.clients[0], phase, *fields]
+        check = hashlib.sha256(b"\x01" + pack([*state, b""])).digest()
+        self.states[phase] = (b"\x01" + pack([*state, check])).hex()
+
     def without(self, step: str, clients: list[int]) -> list[int]:
         return [client for client in clients if client not in self.gone.get(step, [])]
 
@@ -154,10 +181,25 @@ class Round:
         return [other for other in self.beside(client, members) if other != client]
 
     def run(self) -> None:
+        own = self.clients[0]
+        early = {"privates": self.channel[own] + self.mask_key[own], "seed": self.seed[own]}
+        self.keep("new", **early)
         u1 = self.advertise()
+        self.keep("advertised", **early)
         u2, shares = self.share(u1)
+        known = {"roster": self.roster_hash(own, u1), "members": self.set_of(u1)}
+        peers = self.peers(own, u1)
+        keys = [self.channel_key(peer, own) for peer in peers]
+        keys += [self.pair_key(own, peer) for peer in peers]
+        own_share = self.both(shares[own][own])
+        self.keep("shared", **known, seed=self.seed[own], keys=b"".join(keys), shares=own_share)
         u3 = self.mask(u2, shares)
+        held = b"".join(self.both(shares[peer][own]) for peer in self.beside(own, u2))
+        known |= {"members": self.set_of(u2), "shares": held}
+        self.keep("masked", **known)
         u4 = self.sign(u1, u3) if self.malicious else u3
+        if self.malicious:
+            self.keep("signed", **known, signed=self.set_of(u3))
         self.unmask(u2, u3, u4, shares)
         for client in self.without("unmasking", u4):
             self.send("RoundDone", "full.done", client, self.set_of(u3))
@@ -166,7 +208,7 @@ class Round:
         present = self.without("advertise", self.clients)
         self.key_signatures = {
             client: identity(client).sign(
-                label("secagg.full.keys", self.digest, client, self.keys[client])
+                label("secagg.full.keys", self.offer, client, self.keys[client])
             )
             if self.malicious
             else b""
@@ -187,11 +229,14 @@ class Round:
             shares[client] = self.deal(client)
             sealed = b""
             for peer in self.peers(client, u1):
-                plain = packed(shares[client][peer][SEED] + shares[client][peer][KEY])
+                plain = self.both(shares[client][peer])
                 sealed += AESGCM(self.channel_key(client, peer)).encrypt(bytes(12), plain, b"")
             self.sealed[client] = (u1, sealed)
             self.send("SharedKeys", "full.shares", client, self.derived("check", client), sealed)
         return present, shares
+
+    def both(self, of_one_holder: list[list[int]]) -> bytes:
+        return packed(of_one_holder[SEED] + of_one_holder[KEY])
 
     def deal(self, client: int) -> dict[int, list[list[int]]]:
         """Both secrets' shares by holder."""
@@ -213,6 +258,16 @@ class Round:
         both = agree(self.channel[sender], peer, 64, "secagg.full.shares", self.digest, low, high)
         return both[:32] if sender < receiver else both[32:]
 
+    def pair_key(self, client: int, peer: int) -> bytes:
+        low, high = sorted((client, peer))
+        purpose, theirs = "secagg.full.pair-mask", self.keys[peer][32:]
+        return agree(self.mask_key[client], theirs, 32, purpose, self.digest, low, high)
+
+    def roster_hash(self, client: int, u1: list[int]) -> bytes:
+        keys = b"".join(self.keys[c] for c in self.beside(client, u1))
+        text = label("secagg.full.roster", self.digest, self.set_of(u1), keys)
+        return hashlib.sha256(text).digest()
+
     def derived(self, which: str, client: int) -> bytes:
         name = {"mask": "secagg.full.self-mask", "check": "secagg.full.self-mask-check"}[which]
         return expand(self.seed[client], label(name, self.digest, client), 32)
@@ -233,11 +288,7 @@ class Round:
             total = [1000 * client + at for at in range(self.dim)]
             masks = [(1, self.derived("mask", client))]
             for peer in self.peers(client, u2):
-                low, high = sorted((client, peer))
-                purpose, context = "secagg.full.pair-mask", (self.digest, low, high)
-                theirs = self.keys[peer][32:]
-                key = agree(self.mask_key[client], theirs, 32, purpose, *context)
-                masks.append((1 if client < peer else -1, key))
+                masks.append((1 if client < peer else -1, self.pair_key(client, peer)))
             for sign, key in masks:
                 total = [x + sign * word for x, word in zip(total, self.stream(key), strict=True)]
             payload = struct.pack(
@@ -248,13 +299,10 @@ class Round:
 
     def sign(self, u1: list[int], u3: list[int]) -> list[int]:
         present, members = self.without("sign", u3), self.set_of(u3)
-        keys = b"".join(self.keys[client] for client in u1)
-        roster = hashlib.sha256(
-            label("secagg.full.roster", self.digest, self.set_of(u1), keys)
-        ).digest()
         self.signatures = {}
         for client in present:
             self.send("SurvivorsRequest", "full.survivors", client, members)
+            roster = self.roster_hash(client, u1)
             text = label("secagg.full.survivors", self.digest, roster, members)
             self.signatures[client] = identity(client).sign(text)
             self.send("ConsistencySignature", "full.signature", client, self.signatures[client])
@@ -290,6 +338,8 @@ def case(name: str, *, clients: list[int], reach: int = 0, **more: Any) -> dict[
         "reach": reach,
         **more,
         "digest": made.digest.hex(),
+        "announcement": made.announcement().hex(),
+        "suspended": made.states,  # the first client, between its steps
         "identities": {
             str(c): identity(c).public_key().public_bytes_raw().hex()
             for c in clients
@@ -320,6 +370,7 @@ def build() -> dict[str, Any]:
                 dim=5,
                 malicious=False,
                 gone={"advertise": [5], "share": [40], "mask": [9], "unmasking": [2]},
+                context="",
             ),
             case(
                 "malicious, a client lost after sharing keys and one before signing",
@@ -329,6 +380,7 @@ def build() -> dict[str, Any]:
                 dim=3,
                 malicious=True,
                 gone={"mask": [3], "sign": [300]},
+                context=hashlib.sha256(b"what else they agree on").hexdigest(),
             ),
             case(
                 "semi-honest, each beside the two on either side in a ring",
@@ -339,6 +391,7 @@ def build() -> dict[str, Any]:
                 dim=2,
                 malicious=False,
                 gone={"mask": [20], "unmasking": [1]},
+                context=b"codec".hex(),
             ),
         ],
     }

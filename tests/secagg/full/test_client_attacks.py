@@ -237,14 +237,29 @@ def test_a_twin_that_moves_on_later_gives_two_threads_an_answer_each() -> None:
     assert len(two_answers(Unhurried)) == 2
 
 
-class Answering(Client):
-    """Broken twin: answers every request, with the secrets of the first time."""
+class Ready(Client):
+    """Broken twin: ready for another request, with the secrets of the first time."""
 
     def unmask(self, request: UnmaskRequest) -> Any:
         secrets = self._secrets
         answer = super().unmask(request)
         self._secrets, self._turn = secrets, [Phase.MASKED]
         return answer
+
+
+class Answering(Ready):
+    """As above, and does not claim its steps: either rule alone would stop it."""
+
+    def _claim(self, step: Step) -> None:
+        return
+
+
+def test_a_twin_that_is_ready_again_is_stopped_by_its_history() -> None:
+    world = Driven(HONEST, kind=Ready).before(Step.UNMASKING)
+    world.client.unmask(request(world, *CLIENTS))
+    with pytest.raises(StateError, match="has answered in step 5"):
+        world.client.unmask(request(world, *CLIENTS[:4]))
+    assert world.client._secrets is None
 
 
 def test_a_twin_that_answers_twice_gives_both_shares_of_a_peer() -> None:
@@ -325,21 +340,23 @@ def test_a_split_view_gets_nobody_to_answer_in_the_malicious_variant() -> None:
         assert phase(world.clients[client]) is Phase.ABORTED
 
 
-def test_mask_secrets_are_gone_once_shared_and_pair_keys_once_used() -> None:
+def test_private_keys_are_gone_once_shared_and_pair_keys_and_seed_once_used() -> None:
     world = Driven(HONEST).keys().shares()
     secrets = world.client._secrets
     assert secrets is not None
     assert secrets._mask is None
+    assert secrets._channel is None
     assert len(secrets._pairs) == 4
     world.masked()
     assert not secrets._pairs
     assert not secrets._opening
+    assert not secrets._seed
 
 
 def test_a_client_alive_in_one_round_and_dropped_in_the_next_shares_fresh_secrets() -> None:
     """Nothing that can be put together in one round serves in the other."""
     first, second = (
-        Driven(params(round=round)).before(Step.UNMASKING).client._secrets for round in (1, 2)
+        Driven(params(round=round)).before(Step.MASKED_INPUT).client._secrets for round in (1, 2)
     )
     assert first is not None
     assert second is not None

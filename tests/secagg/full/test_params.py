@@ -90,6 +90,9 @@ REFUSED: dict[str, dict[str, Any]] = {
     "all colluding": {"colluding": 4, "threshold": 5},
     "colluding -1": {"colluding": -1},
     "threshold True": {"threshold": True},
+    "context of 33 bytes": {"context": bytes(33)},
+    "context that is no bytes": {"context": "model"},
+    "context that is an array": {"context": bytearray(32)},
 }
 
 
@@ -119,8 +122,35 @@ def test_the_digest_depends_on_everything() -> None:
         replace(base, threshold=4, graph=Circle(TEN, 3)),
         replace(base, threshold=4),
     ]
+    assert len({p.offer_digest for p in [base, *others]}) == len(others) + 1
+    others += [replace(base, context=context) for context in (b"\0", bytes(32), b"model")]
     assert len({p.digest for p in [base, *others]}) == len(others) + 1
     assert params(TEN, threshold=6).digest == base.digest
+    assert {p.offer_digest for p in others[-3:]} == {base.offer_digest}
+    assert base.digest != base.offer_digest
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_context_is_known_late_and_fixed_once(touched: bool) -> None:
+    """Whatever was computed before the context was known."""
+    base = params(TEN, threshold=4, graph=Circle(TEN, 3))
+    if touched:
+        assert base.digest != base.offer_digest
+        assert base.message_bytes
+    bound = base.with_context(b"model")
+    assert bound == replace(base, context=b"model")
+    assert bound.digest == replace(base, context=b"model").digest
+    assert bound.offer_digest == base.offer_digest
+    assert bound.neighbourhoods is base.neighbourhoods
+    assert base.context == b""
+    assert base.digest == params(TEN, threshold=4, graph=Circle(TEN, 3)).digest
+    assert bound.with_context(b"model") is bound
+    assert base.with_context(b"") is base
+    for other in (b"", b"other"):
+        with pytest.raises(ParameterError, match="another context already"):
+            bound.with_context(other)
+    with pytest.raises(ParameterError, match="at most 32 bytes, got 33"):
+        base.with_context(bytes(33))
 
 
 @given(st.sets(st.sampled_from(TEN)))

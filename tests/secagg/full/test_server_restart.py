@@ -1,9 +1,12 @@
 """A server that is saved and restored: nothing is lost, and nothing gets weaker."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
 from mpc.core.errors import (
+    ParameterError,
     PeerError,
     StateError,
     WireError,
@@ -96,3 +99,60 @@ def test_saved_bytes_that_are_damaged_or_foreign_are_refused() -> None:
     for other in (params(round=8), params(threshold=4), params(dim=5), params(bits=31)):
         with pytest.raises(WireError, match="other parameters"):
             Server.restore(other, data)
+
+
+# A context that the server learned late is part of what it saves.
+
+
+CONTEXT = hashlib.sha256(b"model and codec").digest()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_restored_server_has_the_context_it_was_bound_to(variant: Variant) -> None:
+    agreed = params(variant=variant)
+    bound = agreed.with_context(CONTEXT)
+    known = identities() if agreed.malicious else None
+    world = Driven(agreed).keys()
+    unbound = world.server.save()
+    world.server.bind(CONTEXT)
+    saved = world.server.save()
+    for params_of_owner in (agreed, bound):
+        restored = Server.restore(params_of_owner, saved, identities=known)
+        assert restored.params == bound
+        assert restored.save() == saved
+        restored.bind(CONTEXT)
+        with pytest.raises(ParameterError, match="another context already"):
+            restored.bind(b"another")
+    with pytest.raises(WireError, match="other parameters"):
+        Server.restore(agreed.with_context(b"another"), saved, identities=known)
+    with pytest.raises(WireError, match="other parameters"):
+        Server.restore(bound, unbound, identities=known)
+    assert Server.restore(agreed, unbound, identities=known).params == agreed
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_server_bound_and_restarted_gives_the_sum(variant: Variant) -> None:
+    agreed = params(variant=variant)
+    world = Driven(agreed).keys()
+    world.server.bind(CONTEXT)
+    for client in CLIENTS:
+        restarted(world)
+        shared = world.clients[client].share_keys(world.server.roster(client), context=CONTEXT)
+        world.server.receive_shares(shared)
+    world.server.close_shares()
+    for call in (world.masked, world.signed, world.opened):
+        restarted(world)
+        call()
+    restarted(world)
+    assert np.array_equal(world.server.close_unmask(), total(agreed, world.x, CLIENTS))
+
+
+@pytest.mark.parametrize("step", [Step.SHARE_KEYS, Step.MASKED_INPUT, Step.UNMASKING])
+def test_a_context_comes_before_the_shares(step: Step) -> None:
+    world = Driven(HONEST).before(step)
+    if step is Step.SHARE_KEYS:
+        world.server.receive_shares(world.client.share_keys(world.server.roster(CLIENTS[0])))
+    with pytest.raises(StateError, match="without this context"):
+        world.server.bind(CONTEXT)
+    world.server.bind(b"")  # which it is under already
+    assert world.server.params == HONEST

@@ -6,7 +6,7 @@ from mpc.core.keys import PUBLIC_BYTES, KeyPair
 from mpc.core.ring import RingArray
 from secagg.full.client import Client, Phase
 from secagg.full.masking import client_streams, unmask
-from secagg.full.messages import Delivered, MaskedInput, UnmaskRequest, UnmaskShares
+from secagg.full.messages import Delivered, MaskedInput, Step, UnmaskRequest, UnmaskShares
 from secagg.full.neighbourhoods import Members
 from secagg.full.params import RoundParams
 from secagg.full.sharing import self_mask_key
@@ -31,7 +31,10 @@ class SignsForOthers(without("check_own_membership")):  # type: ignore[misc]
 
 
 class AnswersTwice(Client):
-    """A twin that is ready again for the last two steps once it has answered."""
+    """A twin that is ready again for the last two steps once it has answered, and claims none."""
+
+    def _claim(self, step: Step) -> None:
+        return
 
     def unmask(self, request: UnmaskRequest) -> UnmaskShares:
         secrets, before = self._secrets, Phase.MASKED
@@ -46,10 +49,9 @@ class NoSelfMask(Client):
     def mask(self, delivered: Delivered, x: RingArray) -> MaskedInput:
         agreed, secrets = self.params, self._secrets
         assert secrets is not None
+        seed = secrets._seed
         masked = super().mask(delivered, x)
-        own = client_streams(
-            self.client, self_mask_key(secrets._seed, agreed.digest, self.client), []
-        )
+        own = client_streams(self.client, self_mask_key(seed, agreed.digest, self.client), [])
         vector = agreed.ring.from_bytes(masked.payload, (agreed.dim,))
         unmask(vector, [(-sign, stream) for sign, stream in own], agreed.ring)
         return MaskedInput.make(

@@ -32,7 +32,7 @@ def params(
     round: int = 7,
     session: bytes = SESSION,
     graph: NeighbourGraph | None = None,
-    **more: int,
+    **more: Any,
 ) -> RoundParams:
     return RoundParams(
         session,
