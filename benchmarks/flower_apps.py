@@ -142,7 +142,7 @@ class WatchedGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         sent = list(messages)
-        self._watched.leave(_step(sent[0].content))
+        self._watched.leave(step_of(sent[0].content))
         with self._watched.in_grid():
             return self._inner.push_messages(sent)
 
@@ -157,14 +157,14 @@ class WatchedGrid(Grid):
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         sent = list(messages)
-        self._watched.leave(_step(sent[0].content))
+        self._watched.leave(step_of(sent[0].content))
         with self._watched.in_grid():
             replies = list(self._inner.send_and_receive(sent, timeout=timeout))
         self._watched.come()
         return replies
 
 
-def _step(content: RecordDict) -> str:
+def step_of(content: RecordDict) -> str:
     """The step that a message belongs to."""
     for name, key in ((RECORD_KEY_CONFIGS, Key.STAGE), (RECORD, "step")):
         record = content.get(name)

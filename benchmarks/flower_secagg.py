@@ -4,10 +4,10 @@
     python -m benchmarks.flower_secagg --clients 5 --dim 1000      # a taste, in half a minute
 
 By default n = 50 and d = 100,000. On both sides: the same float32 vectors and weights, the complete
-graph, the same threshold (two thirds and one more), Flower 1.42 with two Ray workers. Each side runs
-in a process of its own, in turn; the second round counts, for Ray starts in the first. Flower's
-SecAgg+ knows the legacy API only; ours runs with the message API. The model is compared with the
-weighted mean of the clients' vectors. It needs the extra ``test``.
+graph, the same threshold (two thirds and one more), Flower 1.42 with two Ray workers. Each side
+runs in a process of its own, in turn; the second round counts, for Ray starts in the first.
+Flower's SecAgg+ knows the legacy API only; ours runs with the message API. The model is compared
+with the weighted mean of the clients' vectors. It needs the extra ``test``.
 
 A step lasts from the first message that leaves the server to the last reply that comes, as
 ``benchmarks.flower_apps`` says; the server's own work is told apart. Ours sends the keys of the
@@ -64,8 +64,8 @@ def median(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     steps = {
         name: statistics.median(found["steps"].get(name, 0.0) for found in rounds) for name in names
     }
-    rest = {name: statistics.median(f[name] for f in rounds) for name in rounds[0] if name != "steps"}
-    return {"steps": steps, **rest}
+    others = [name for name in rounds[0] if name != "steps"]
+    return {"steps": steps} | {name: statistics.median(f[name] for f in rounds) for name in others}
 
 
 def measure(clients: int, dim: int, repeat: int) -> dict[str, Any]:

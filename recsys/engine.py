@@ -12,12 +12,15 @@ Model: the owner of a simulation holds the data of all its users, and so do the 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from recsys.stopwatch import Stopwatch
 
 LOCAL = "local"
 RAY = "ray"
@@ -42,7 +45,7 @@ class Shared(Protocol):
 class Engine(ABC):
     """Applies functions to chunks; a context manager that ends its workers with the block.
 
-    It serves one training: ``start``, then ``map`` as often as there are rounds.
+    It serves one training after another: ``start``, then ``map`` as often as there are rounds.
     """
 
     name: str
@@ -115,6 +118,12 @@ class LocalEngine(Engine):
     def describe(self) -> str:
         """See ``Engine.describe``."""
         return "this process"
+
+
+def start_on(engine: Engine, shared: Shared, clock: Stopwatch) -> None:
+    """Start ``engine``; where workers have to come up, that is a step of the clock."""
+    with clock.step("start of workers") if engine.remote else nullcontext():
+        engine.start(shared)
 
 
 def split(members: NDArray[np.int32], size: int) -> list[slice]:

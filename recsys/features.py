@@ -87,7 +87,7 @@ def assemble_from(
 ) -> Features:
     """The same, from the randomized bits that were collected: what the recommender can do alone.
 
-    places: whose POIs count, and nothing else.  private: the features of the users at hand (any number of them, m).
+    places: whose POIs count, and nothing else.  private: features (any number of users, m).
     ones: as ``answers``, added up over all ``users``.
     """
     pois = places.n_pois

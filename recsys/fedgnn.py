@@ -32,7 +32,7 @@ from mpc.core.local import LocalNetwork
 from recsys.baselines._torch import one_thread
 from recsys.batches import draw_cohorts
 from recsys.data.ratings import Floats, RatingParts, Ratings, Triples
-from recsys.engine import Engine, LocalEngine, split
+from recsys.engine import Engine, LocalEngine, split, start_on
 from recsys.models.adam import adam_step
 from recsys.models.star_devices import Devices, Dropout, unflat
 from recsys.models.star_model import RIDGE, RIDGE_WEIGHTS, StarModel
@@ -115,7 +115,8 @@ class FedGNNLearner:
         self._engine = engine or LocalEngine()
         # Parts of a sum are short, and so worth forming where what they add up would have to travel.
         adder = adder_of(self.aggregation, self.pseudo) if self._engine.remote else None
-        self._engine.start(StarShared(config, self.devices, self._dropout, adder))
+        shared = StarShared(config, self.devices, self._dropout, adder)
+        start_on(self._engine, shared, self.clock)
 
     def epoch(self, number: int) -> float:
         """Every user once, in cohorts; the mean squared error of the ratings as they were met."""

@@ -20,6 +20,8 @@ Differs: local batches instead of single samples; cohorts drawn once; weights wh
 No cryptography here: sums come from ``recsys.sums``, randomized bits from ``ldp``.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,12 +33,13 @@ from recsys.config import TrainConfig
 from recsys.data.geo import nearest, random_neighbours, spherical_mean
 from recsys.data.prepare import Pairs, Prepared
 from recsys.drop_outs import DropOuts
+from recsys.engine import Engine, LocalEngine, split, start_on
 from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.features import Features
 from recsys.models import fm
 from recsys.network import UserNetwork, weigh
 from recsys.pads import CohortPads
-from recsys.prirec_step import local_gradients
+from recsys.prirec_chunks import PriRecChunk, PriRecPart, PriRecShared, prirec_round
 from recsys.recommender import Recommender
 from recsys.rounds import CohortRounds, check_drop_outs
 from recsys.run import Run
@@ -60,6 +63,7 @@ class PriRecLearner:
         config: TrainConfig,
         sim: SimulationRng,
         run: Run,
+        engine: Engine | None = None,
     ) -> None:
         users = prepared.n_users
         self.config = config
@@ -81,6 +85,11 @@ class PriRecLearner:
             private=("w",),
         )
         self.scorer: Scorer = MachineScorer(features)
+        self._engine = engine or LocalEngine()
+        # Parts of a sum are short, and so worth forming where what they add up would have to travel.
+        adder = self.sums.adder if self._engine.remote else None
+        shared = PriRecShared(config, features, self.batches, sim, adder)
+        start_on(self._engine, shared, self.clock)
 
     def epoch(self, number: int) -> float:
         """One pass over every user's samples (lines 6-16); the mean loss in nats."""
@@ -96,7 +105,7 @@ class PriRecLearner:
             if self.config.mix == "update":
                 base = self._mix(self.batches.active(round_))
             for cohort in range(len(self.cohorts)):
-                total += self._step(cohort, round_, number * rounds + round_, base)
+                total += self._step(cohort, number, round_, base)
         return total / max(1, int(self.batches.counts.sum()))
 
     def _mix(self, receivers: NDArray[np.int32]) -> fm.Floats:
@@ -116,25 +125,41 @@ class PriRecLearner:
             _check_growth(w, mixed)
         return mixed
 
-    def _step(self, cohort: int, round_: int, aggregation: int, base: fm.Floats) -> float:
+    def _step(self, cohort: int, number: int, round_: int, base: fm.Floats) -> float:
         """Lines 9-15 for one cohort: its members act at once on the V that they all pulled.
 
         base: the first term of Eq. 8, from which the gradient at the own model is taken off.
         """
         config, w, v = self.config, self.state["w"], self.state["v"]
         members = self.cohorts[cohort]
+        aggregation = number * self.batches.rounds + round_
         with self.clock.step("gradients"):
-            batch = self.batches.take(members, round_)
-            step = local_gradients(self.features, members, batch, w[members], v, config)
-            w[members] = base[members] - config.step_w * step.w  # Eq. 8
+            absent = self.sums.absent(members, cohort, aggregation)
+            whos = [members[part] for part in split(members, config.chunk)]
+            chunks = [
+                PriRecChunk(
+                    *(who, np.intersect1d(absent, who), w[who]),
+                    *(number, round_, aggregation, cohort),
+                )
+                for who in whos
+            ]
+            parts = self._engine.map(prirec_round, v, chunks)
+            gradients = np.concatenate([part.w for part in parts])
+            w[members] = base[members] - config.step_w * gradients  # Eq. 8
         if v.size:
             with self.clock.step("secure aggregation"):
-                coins = self._sim.rows("rounding", members, aggregation)
-                total = self.sums.aggregate(
-                    cohort, aggregation, step.v.reshape(members.size, -1), coins
-                )
+                total = self._sum(cohort, aggregation, parts)
             v -= config.step_v * total.reshape(v.shape)  # Eq. 9
-        return float(step.losses.sum())
+        return sum(part.loss for part in parts)
+
+    def _sum(self, cohort: int, aggregation: int, parts: Sequence[PriRecPart]) -> fm.Floats:
+        """Lines 14 and 15: the sum of the members' gradients of V."""
+        added = [part.added for part in parts if part.added is not None]
+        if added:
+            return self.sums.combine(cohort, added)
+        coins = self._sim.rows("rounding", self.cohorts[cohort], aggregation)
+        uploads = np.concatenate([part.uploads for part in parts])
+        return self.sums.aggregate(cohort, aggregation, uploads, coins)
 
     def _open_sums(self, run: Run) -> Sums:
         """Choose how ring sums are formed; in protocol mode also agree all pair keys, once."""
@@ -179,11 +204,12 @@ class PriRec(Recommender):
     """``PriRec(TrainConfig(...)).fit(data)``: the protocol of the paper, or its simulation."""
 
     models = ("prirec", "prirec-")
+    scales_out = True
 
     def _learner(
         self, prepared: Prepared, features: Features, sim: SimulationRng, run: Run
     ) -> PriRecLearner:
-        return PriRecLearner(prepared, features, self.config, sim, run)
+        return PriRecLearner(prepared, features, self.config, sim, run, self._engine)
 
 
 def build_network(prepared: Prepared, config: TrainConfig, sim: SimulationRng) -> UserNetwork:

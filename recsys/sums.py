@@ -11,7 +11,7 @@ Leaks: see docs/threat-model.md. A receiver learns one weighted sum of her neigh
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,41 @@ class Mix:
     weights: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class PartSum:
+    """What some members of a cohort add up to: exact, however the cohort is parted.
+
+    total: ring dtype (d,).  clipped: entries of all of them that the clip bound changed.
+    """
+
+    total: RingArray = field(repr=False)
+    clipped: int
+
+
+@dataclass(frozen=True, eq=False)
+class Adder:
+    """Encodes and adds up gradients where they were computed; it can be sent to a worker.
+
+    quantizers: one for each cohort.
+    """
+
+    quantizers: Sequence[Quantizer]
+
+    def add(
+        self, cohort: int, gradients: Floats, coins: Rng, gone: NDArray[np.intp]
+    ) -> PartSum:
+        """The ring sum of some members' gradients (c, d), without the rows ``gone``.
+
+        Raises DivergenceError where a gradient is not finite.
+        """
+        check_gradients(gradients)
+        quantizer = self.quantizers[cohort]
+        encoded, clipped = quantizer.encode(gradients, rng=coins)
+        return PartSum(
+            quantizer.ring.sum(_staying(encoded, gone), axis=0), int(clipped.sum())
+        )
+
+
 class Sums(ABC):
     """What the training loop asks of the other parties.
 
@@ -56,11 +91,22 @@ class Sums(ABC):
     clipped: int = 0
     """Gradient entries that the clip bound changed, over the whole run."""
 
+    adder: Adder | None = None
+    """Forms the parts that ``combine`` takes; None where a sum needs each member's own gradients."""
+
     def __init__(self, drop_outs: DropOuts | None = None) -> None:
         self._drop_outs = drop_outs
 
     def _gone(self, cohort: int, round_: int) -> NDArray[np.intp]:
         return NOBODY if self._drop_outs is None else self._drop_outs.gone(cohort, round_)
+
+    def absent(self, members: NDArray[np.int32], cohort: int, round_: int) -> NDArray[np.int32]:
+        """Those of a cohort's ``members`` who drop out of the sum of a round."""
+        return members[self._gone(cohort, round_)]
+
+    def combine(self, cohort: int, parts: Sequence[PartSum]) -> Floats:
+        """As ``aggregate``, of the parts that the cohort adds up to. StateError without adder."""
+        raise StateError(f"{type(self).__name__} needs what each member sends, and has no parts")
 
     def begin_round(self, round_: int, end: int) -> None:  # noqa: B027 - most have nothing to do
         """Prepare aggregation round ``round_``; ``end`` is the first that is never needed."""
@@ -136,6 +182,21 @@ class RingSums(Sums):
 
 class SimulatedSums(RingSums):
     """The plain ring sum of the very same encodings: same digest, nothing is sent."""
+
+    def __init__(
+        self,
+        fixed: FixedPoint,
+        quantizers: Sequence[Quantizer],
+        drop_outs: DropOuts | None = None,
+    ) -> None:
+        super().__init__(fixed, quantizers, drop_outs)
+        self.adder = Adder(quantizers)
+
+    def combine(self, cohort: int, parts: Sequence[PartSum]) -> Floats:
+        """See ``Sums.combine``."""
+        self.clipped += sum(part.clipped for part in parts)
+        quantizer = self._quantizers[cohort]
+        return quantizer.decode(quantizer.ring.sum([part.total for part in parts], axis=0))
 
     def _neighbour_sum(self, encoded: RingArray, mix: Mix, part: slice) -> RingArray:
         return self._fixed.ring.sum(encoded, axis=0)

@@ -52,11 +52,15 @@ LIBRARIES = {
     "ray": ("recsys.engine_ray",),
 }
 
+# What Flower promises to keep. Its legacy API is known in one place.
+FLOWER_API = ("flwr.app", "flwr.clientapp", "flwr.serverapp")
+FLOWER_LEGACY = ("secagg.flower.legacy",)
+
 BASE = ("mpc", "ldp", "secagg")
 SPEAKING = ("recsys.cli", "recsys.report", "recsys.__main__")
 
 # Into Flower's log: a client why it left a round, a server that one was aborted.
-LOGGING = ("secagg.flower.mod", "secagg.flower.outcome")
+LOGGING = ("secagg.flower.mod", "secagg.flower.outcome", "recsys.flower.log")
 PICKLERS = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 
 # A party opens no socket, starts no thread and reads no clock: one code serves every transport.
@@ -123,6 +127,16 @@ def libraries(source: Source) -> list[str]:
     return broken
 
 
+def flower_api(source: Source) -> list[str]:
+    if within(source.name, FLOWER_LEGACY):
+        return []
+    return [
+        f"{source.name}:{found.line} imports {found.module}"
+        for found in source.imports()
+        if found.top == "flwr" and not within(found.module, FLOWER_API)
+    ]
+
+
 def dynamic_imports(source: Source) -> list[str]:
     names = {"__import__", "import_module", "importlib.import_module"}
     return [f"{source.name}:{c.lineno} calls {n}" for n, c in source.calls() if n in names]
@@ -131,10 +145,12 @@ def dynamic_imports(source: Source) -> list[str]:
 def empty_package_file(source: Source) -> list[str]:
     if not source.is_package:
         return []
-    beyond = source.tree.body[1:] if source.docstring() else source.tree.body or [source.tree]
-    if source.docstring() and source.name in FACADES:
-        beyond = [node for node in beyond if not _names_only(node)]
-    return [f"{source.name}/__init__.py holds more than a docstring"] if beyond else []
+    body = source.tree.body
+    if source.name in FACADES:
+        body = [node for node in body if not _names_only(node)]
+    if len(body) == 1 and source.docstring():
+        return []
+    return [f"{source.name}/__init__.py holds more than a docstring"]
 
 
 def _names_only(node: ast.AST) -> bool:
@@ -228,6 +244,7 @@ def no_pickle(source: Source) -> list[str]:
 RULES: list[Rule] = [
     layers,
     libraries,
+    flower_api,
     dynamic_imports,
     empty_package_file,
     randomness,
@@ -272,6 +289,9 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (libraries, "secagg.client", "def f():\n    from flwr.app import Message"),
     (libraries, "recsys.flower.apps", "import ray"),
     (libraries, "secagg.flower.grid", "import ray"),
+    (flower_api, "secagg.flower.grid", "from flwr.server import LegacyContext"),
+    (flower_api, "secagg.flower.mod", "from flwr.supercore import log"),
+    (flower_api, "recsys.flower.apps", "import flwr"),
     (dynamic_imports, "ldp.mean", "import importlib\nimportlib.import_module('recsys')"),
     (dynamic_imports, "ldp.mean", "__import__('recsys')"),
     (empty_package_file, "ldp", "'''Doc.'''\nfrom ldp.mean import mean"),
@@ -325,6 +345,8 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (layers, "recsys.flower.apps", "from secagg.flower import SecAggMod"),
     (libraries, "recsys.cli.train", "import typer"),
     (libraries, "secagg.flower.mod", "from flwr.app import Message"),
+    (flower_api, "secagg.flower.mod", "from flwr.clientapp.typing import ClientAppCallable"),
+    (flower_api, "secagg.flower.legacy", "from flwr.server import LegacyContext"),
     (dynamic_imports, "recsys.report.html", "from importlib import resources"),
     (empty_package_file, "ldp", "'''Local differential privacy.'''"),
     (

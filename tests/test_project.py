@@ -67,6 +67,24 @@ def test_every_import_package_is_typed(package: str) -> None:
     assert PYPROJECT["tool"]["setuptools"]["package-data"]["*"] == ["py.typed"]
 
 
+def test_what_a_package_holds_beside_modules_is_installed_with_it() -> None:
+    data = PYPROJECT["tool"]["setuptools"]["package-data"]
+    named = PYPROJECT["tool"]["setuptools"]["packages"]
+    installed = {
+        path
+        for package in named
+        for pattern in (*data["*"], *data.get(package, ()))
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    missing = [
+        path
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc"} and path not in installed
+    ]
+    assert missing == []
+
+
 def test_mypy_is_strict_over_packages_tests_and_benchmarks() -> None:
     mypy = PYPROJECT["tool"]["mypy"]
     assert mypy["strict"] is True

@@ -8,7 +8,7 @@ from typing import Annotated
 import click
 import typer
 
-from recsys.cli import audit, compare, data, recommend, sweep, train
+from recsys.cli import audit, compare, data, flower, recommend, sweep, train
 from recsys.cli.codes import DONE, INTERNAL, INTERRUPTED
 from recsys.cli.console import Console
 from recsys.cli.failures import explain, interrupted
@@ -25,10 +25,11 @@ Examples:
   privrec compare --models bias,fedgnn
   privrec sweep neighbours
   privrec audit randomized-response
+  privrec flower new fedgnn films
 """
 
 
-_COMMANDS = ("train", "compare", "sweep", "recommend", "audit", "data")
+_COMMANDS = ("train", "compare", "sweep", "recommend", "audit", "data", "flower")
 
 
 def execute(arguments: Sequence[str]) -> int:
@@ -61,6 +62,7 @@ def _command() -> click.Command:
     app.command("recommend", cls=PlainCommand, epilog=recommend.EXAMPLES)(recommend.recommend)
     app.command("audit", cls=PlainCommand, epilog=audit.EPILOG)(audit.audit)
     app.add_typer(data.app, name="data")
+    app.add_typer(flower.app, name="flower")
     return typer.main.get_command(app)
 
 

@@ -8,7 +8,7 @@ import click
 
 from mpc.core.errors import BudgetError, ToolkitError
 from recsys.cli.codes import BAD_INPUT, INTERNAL, INTERRUPTED, REFUSED
-from recsys.errors import PrivacyRefusal
+from recsys.errors import EngineError, PrivacyRefusal
 
 # The caller named a path that does not work; a full disk or a broken one is not her mistake.
 _PATH_ERRORS = (
@@ -56,6 +56,8 @@ def explain(error: Exception, command: str = "privrec") -> Failure:
         return interrupted()
     if isinstance(error, click.ClickException):
         return _usage(error, command)
+    if isinstance(error, EngineError):
+        return Failure(INTERNAL, type(error).__name__, error.message, error.remedy)
     if isinstance(error, ToolkitError):
         refused = isinstance(error, PrivacyRefusal | BudgetError)
         code = REFUSED if refused else BAD_INPUT

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from recsys.cli.epochs import spent
 from recsys.data.rating_catalogue import find_ratings
 from recsys.data.rating_split import split_ratings
+from recsys.engine import Engine
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.registry import libraries_of, rating_class
 from recsys.report.costs import Costs, costs_of
@@ -38,9 +39,9 @@ class RatingTraining:
         """See ``parts_digest``."""
         return parts_digest(self._parts)
 
-    def fit(self, run: RunFolder, progress: Progress) -> None:
-        """Train the model."""
-        self._model.fit(self._parts, run=run, progress=progress)
+    def fit(self, run: RunFolder, progress: Progress, engine: Engine) -> None:
+        """Train the model; ``engine`` does the users' work."""
+        self._model.fit(self._parts, run=run, progress=progress, engine=engine)
 
     def costs(self, seconds: float) -> Costs:
         """See ``costs_of``."""
@@ -61,6 +62,6 @@ class RatingTraining:
     def write(self, run: RunFolder, costs: Costs, notes: Sequence[str]) -> RatingSummary:
         """Store model and report."""
         self._model.save(run.path)
-        summary = summarise_ratings(self._model, costs, run.path, notes)
+        summary = summarise_ratings(self._model, costs, run.path, notes, run.engines)
         write_rating_report(run, self._model, summary)
         return summary

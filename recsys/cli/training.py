@@ -1,5 +1,6 @@
 """What ``privrec train`` does: prepare, fit, measure, write; new or resumed."""
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Protocol
 
 from mpc.core.errors import ParameterError, ToolkitError
 from recsys.cli.console import Console
+from recsys.cli.engines import EngineChoice
 from recsys.cli.failures import InterruptedRunError
 from recsys.cli.folders import new_folder
 from recsys.cli.rating_training import RatingTraining
@@ -14,6 +16,8 @@ from recsys.cli.settings import Settings, build
 from recsys.cli.task_choice import check_task
 from recsys.cli.visit_training import VisitTraining
 from recsys.config import TrainConfig
+from recsys.engine import Engine
+from recsys.errors import EngineError
 from recsys.experiment.folder import holds_experiment
 from recsys.report.costs import Costs
 from recsys.report.run_folder import RunFolder, holds_run
@@ -39,8 +43,8 @@ class Training(Protocol):
     def digest(self) -> str:
         """SHA-256 over all that training sees of the prepared data."""
 
-    def fit(self, run: RunFolder, progress: Progress) -> None:
-        """Train the model."""
+    def fit(self, run: RunFolder, progress: Progress, engine: Engine) -> None:
+        """Train the model; ``engine`` does the users' work."""
 
     def costs(self, seconds: float) -> Costs:
         """What the training has cost so far, of which the caller took the time."""
@@ -52,7 +56,14 @@ class Training(Protocol):
         """Store the model and its report in ``run``, and sum up."""
 
 
-def start_run(settings: Settings, out: Path | None, console: Console, *, force: bool) -> None:
+def start_run(
+    settings: Settings,
+    out: Path | None,
+    console: Console,
+    engine: EngineChoice,
+    *,
+    force: bool,
+) -> None:
     """Train anew in ``out``, by default a new folder below runs/."""
     check_task(settings.task, settings.data, f"{settings.train.model} learns")
     training = _training(settings)
@@ -61,7 +72,9 @@ def start_run(settings: Settings, out: Path | None, console: Console, *, force: 
         folder, settings=settings.flat(), libraries=training.libraries, force=force
     ) as run:
         try:
-            summary = _train(run, settings, training, console)
+            summary = _train(run, settings, training, console, engine)
+        except EngineError as error:
+            raise _failed(run, error) from error
         except ToolkitError:
             run.discard()  # a mistake in the input leaves no folder behind
             raise
@@ -70,7 +83,9 @@ def start_run(settings: Settings, out: Path | None, console: Console, *, force: 
     console.result(summary.lines(), summary.json())
 
 
-def continue_run(folder: Path, given: Mapping[str, object], console: Console) -> None:
+def continue_run(
+    folder: Path, given: Mapping[str, object], console: Console, engine: EngineChoice
+) -> None:
     """Go on with the run in ``folder``. given: options on the command line.
 
     They must agree with the run's own settings, except for ``data``: where the data lie may have
@@ -92,7 +107,9 @@ def continue_run(folder: Path, given: Mapping[str, object], console: Console) ->
                 )
         settings = build({**own, **{n: v for n, v in given.items() if n == DATA}})
         try:
-            summary = _train(run, settings, _training(settings), console)
+            summary = _train(run, settings, _training(settings), console, engine)
+        except EngineError as error:
+            raise _failed(run, error) from error
         except KeyboardInterrupt:
             raise _interrupted(run) from None
     console.result(summary.lines(), summary.json())
@@ -105,7 +122,13 @@ def _training(settings: Settings) -> Training:
     return RatingTraining(settings.data, config)
 
 
-def _train(run: RunFolder, settings: Settings, training: Training, console: Console) -> Summary:
+def _train(
+    run: RunFolder,
+    settings: Settings,
+    training: Training,
+    console: Console,
+    choice: EngineChoice,
+) -> Summary:
     seed = settings.train.seed
     start = time.perf_counter()
     spent = Costs() if run.spent is None else Costs.from_dict(run.spent)
@@ -127,11 +150,23 @@ def _train(run: RunFolder, settings: Settings, training: Training, console: Cons
     run.meter = lambda: costs().to_dict()
     if run.checkpoints:
         console.note(f"going on after epoch {run.checkpoints} of {run.path}")
-    training.fit(run, progress)
+    run.use_engine(choice.name)
+    with choice.open(console.note) as engine:
+        training.fit(run, progress, engine)
     return training.write(run, costs(), notes)
 
 
 def _interrupted(run: RunFolder) -> InterruptedRunError:
-    done = run.checkpoints
-    kept = f"epoch {done} is kept" if done else "no epoch is done yet"
-    return InterruptedRunError("train", run.path, kept)
+    return InterruptedRunError("train", run.path, _kept(run))
+
+
+def _kept(run: RunFolder) -> str:
+    return f"epoch {run.checkpoints} is kept" if run.checkpoints else "no epoch is done yet"
+
+
+def _failed(run: RunFolder, error: EngineError) -> EngineError:
+    # The same error, with what is kept and how to go on.
+    remedy = f"go on with: privrec train --resume {shlex.quote(str(run.path))}, under any engine"
+    if error.remedy:
+        remedy = f"{error.remedy}; {remedy}"
+    return EngineError(f"{error.message}; {_kept(run)}", remedy=remedy)

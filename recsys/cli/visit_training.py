@@ -6,6 +6,7 @@ from recsys.cli.epochs import spent
 from recsys.config import TrainConfig
 from recsys.data.catalogue import find
 from recsys.data.prepare import prepare
+from recsys.engine import Engine
 from recsys.profiles import user_profiles
 from recsys.registry import recommender_class
 from recsys.report.costs import Costs, costs_of
@@ -42,9 +43,15 @@ class VisitTraining:
         """See ``data_digest``."""
         return data_digest(self._prepared, self._features)
 
-    def fit(self, run: RunFolder, progress: Progress) -> None:
-        """Train the model."""
-        self._model.fit(self._prepared, user_features=self._features, run=run, progress=progress)
+    def fit(self, run: RunFolder, progress: Progress, engine: Engine) -> None:
+        """Train the model; ``engine`` does the users' work."""
+        self._model.fit(
+            self._prepared,
+            user_features=self._features,
+            run=run,
+            progress=progress,
+            engine=engine,
+        )
 
     def costs(self, seconds: float) -> Costs:
         """See ``costs_of``."""
@@ -66,6 +73,6 @@ class VisitTraining:
     def write(self, run: RunFolder, costs: Costs, notes: Sequence[str]) -> Summary:
         """Store model and report."""
         self._model.save(run.path)
-        summary = summarise(self._model, costs, run.path, notes)
+        summary = summarise(self._model, costs, run.path, notes, run.engines)
         write_report(run, self._model, summary)
         return summary

@@ -9,19 +9,18 @@ Model: as ``secagg.flower``: semi-honest, or malicious with identities that reac
     band. The users of one node trust it; in a simulation one process is everybody, and nobody is
     protected from whoever runs it.
 Leaks: ``recsys.flower.fedgnn_ledger`` lists it. To the recommender, of each round, the sum of the
-    gradients of all users of a batch, over the nodes that answered; the numbers of users and ratings
-    and squared errors, summed likewise; which nodes answered. To everybody items, weights and the
-    training mean. To the SuperLink what the recommender sends and gets: masked vectors.
+    gradients of all users of a batch, over the nodes that answered; the numbers of users and
+    ratings and squared errors, summed likewise; which nodes answered. To everybody items, weights
+    and the training mean. To the SuperLink what the recommender sends and gets: masked vectors.
 Error: none from the sums: they are those of ``recsys.fedgnn`` to the last bit.
 Differs: no graph expansion. Gradients are summed in rings, so which items a user rated is hidden by
     the sum, with ``aggregate`` clear too: that decides where noise goes, and who has pseudo items.
 """
 
 import json
-import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,20 +34,21 @@ from mpc.core.errors import ParameterError, ToolkitError
 from recsys.data.rating_catalogue import find_ratings
 from recsys.data.ratings import Floats
 from recsys.errors import DataError
+from recsys.flower.federation import secagg_config
 from recsys.flower.fedgnn_ledger import build_ledger
 from recsys.flower.fedgnn_node import FedGNNNode, encoding_of, layout_of
 from recsys.flower.fedgnn_server import FedGNNServer, Trained, shown_rmse
 from recsys.flower.fedgnn_settings import FedGNNSettings
 from recsys.flower.fedgnn_task import Catalogue, Task
+from recsys.flower.log import complain, note, say
 from recsys.flower.node_memory import NodeMemory
 from recsys.flower.rounds import Figures, SecureSums, Total, read
 from recsys.metrics import model_digest
 from recsys.ratings.config import RatingConfig
 from recsys.ratings.files import holds_rating_model, write_rating_model
 from recsys.training import EpochRecord
-from secagg.flower.config import SecAggConfig
 
-_LOGGER = logging.getLogger("flwr")
+_NAME = "fedgnn"
 
 
 def client_app(mods: Sequence[Mod] = ()) -> ClientApp:
@@ -67,9 +67,7 @@ def server_app() -> ServerApp:
         try:
             run_training(grid, FedGNNSettings.read(context.run_config))
         except ToolkitError as error:
-            _LOGGER.error("fedgnn: %s", error.message)
-            if error.remedy:
-                _LOGGER.error("fedgnn: %s", error.remedy)
+            complain(_NAME, error)
             raise
 
     return app
@@ -85,9 +83,7 @@ def answer(message: Message, context: Context) -> Message:
     found = node.answer(arrays)
     memory.keep(context.state)
     if found.clipped or node.left_out:
-        _LOGGER.debug(
-            "fedgnn: %d entries clipped, %d ratings of unknown items", found.clipped, node.left_out
-        )
+        note(_NAME, f"{found.clipped} entries clipped, {node.left_out} ratings of unknown items")
     return figures_of(settings.train, task, catalogue).reply(message, found.arrays, found.figures)
 
 
@@ -105,10 +101,10 @@ def run_training(grid: Grid, settings: FedGNNSettings) -> Trained:
         grid, secagg_config(settings), figures, least=settings.nodes, wait=settings.wait
     )
 
-    def ask(arrays: dict[str, Floats], wanted: Task) -> Total | None:
+    def ask(arrays: Mapping[str, Floats], wanted: Task) -> Total | None:
         return sums.over_nodes(arrays, wanted.to_dict(catalogue))
 
-    trained = FedGNNServer(config, catalogue, ask, task).train(_progress(config))  # type: ignore[arg-type]
+    trained = FedGNNServer(config, catalogue, ask, task).train(_progress(config))
     ledger = build_ledger(
         trained,
         config,
@@ -117,18 +113,18 @@ def run_training(grid: Grid, settings: FedGNNSettings) -> Trained:
         layout_of(config, len(catalogue.items)).size,
     )
     for line in ledger.lines():
-        _LOGGER.info("fedgnn: %s", line)
+        say(_NAME, line)
     measured = measures(trained) | {
         "seconds": time.perf_counter() - start,
         "epsilon": ledger.epsilon(),
     }
-    _LOGGER.info("fedgnn: validation RMSE %s, test RMSE %s", *_words(trained))
+    say(_NAME, "validation RMSE {}, test RMSE {}".format(*_words(trained)))
     if settings.out:
         folder = Path(settings.out)
         write_rating_model(folder, trained.files(config), config)
         _write(folder / "public" / "ledger.json", ledger.to_dict())
         _write(folder / "public" / "metrics.json", measured)
-        _LOGGER.info("fedgnn: the model is in %s", folder)
+        say(_NAME, f"the model is in {folder}")
     return trained
 
 
@@ -162,7 +158,9 @@ def catalogue_of(settings: FedGNNSettings) -> tuple[Catalogue, int, int]:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
-            raise DataError("cannot be read", file=str(path), expected="an item id in each line")
+            raise DataError(
+                "cannot be read", file=str(path), expected="an item id in each line"
+            ) from None
         items = tuple(line.strip() for line in lines if line.strip())
         return Catalogue(items, settings.lowest, settings.highest), users, ratings
     found = find_ratings(settings.data).load()
@@ -187,25 +185,6 @@ def figures_of(config: RatingConfig, task: Task, catalogue: Catalogue) -> Figure
     )
 
 
-def secagg_config(settings: FedGNNSettings) -> SecAggConfig:
-    """How nodes' sums are added up, but for what ``Figures`` decides."""
-    try:
-        operator = bytes.fromhex(settings.operator)
-    except ValueError:
-        raise ParameterError("operator must be a public key in hexadecimal digits") from None
-    return SecAggConfig(
-        variant=settings.variant,  # type: ignore[arg-type]  # checked there
-        dropout=settings.dropout,
-        corrupt=settings.corrupt,
-        min_clients=settings.nodes,
-        deadline=settings.deadline,
-        train_deadline=settings.train_deadline,
-        grace=settings.grace or None,
-        roster=settings.roster or None,
-        operator=operator or None,
-    )
-
-
 def _check_free(out: str) -> None:
     if not out:
         return
@@ -220,12 +199,11 @@ def _check_free(out: str) -> None:
 def _progress(config: RatingConfig) -> Callable[[EpochRecord], None]:
     def progress(record: EpochRecord) -> None:
         rmse = shown_rmse(record)
-        _LOGGER.info(
-            "fedgnn: epoch %3d/%d  training RMSE %.4f  validation RMSE %s",
-            record.epoch,
-            config.epochs,
-            math.sqrt(record.loss),
-            "-" if rmse is None else f"{rmse:.4f}",
+        judged = "-" if rmse is None else f"{rmse:.4f}"
+        say(
+            _NAME,
+            f"epoch {record.epoch:3d}/{config.epochs}  training RMSE {math.sqrt(record.loss):.4f}"
+            f"  validation RMSE {judged}",
         )
 
     return progress

@@ -26,7 +26,7 @@ def build_ledger(
     """
     rounds, everywhere = trained.uploads, config.aggregate == "secure"
     cost = None if mechanism is None else mechanism.vector_cost(coordinates, rounds)
-    within = adversary(secure, trained.smallest)
+    within = adversary(secure, trained.asked)
     note = " A user is in one sum of each epoch. Every round has keys of its own."
     if cost is not None and not everywhere:
         note += (
@@ -37,7 +37,7 @@ def build_ledger(
         sum_release(
             "sum of the gradients of a batch's users over the whole catalogue (of at least "
             f"{trained.smallest} nodes)",
-            "the nodes of a sum,",
+            "the users of a batch",
             within,
             cost,
             rounds,

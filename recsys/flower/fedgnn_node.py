@@ -4,9 +4,9 @@ Source: FedGNN (Wu et al., arXiv:2102.04925), Algorithm 1, lines 7 to 12.
 Model: as ``recsys.flower.fedgnn``.
 Leaks: what ``Found`` holds goes into a secure sum over nodes, and nothing else leaves. Ratings, a
     user's embedding, bias and key stay; so does the number of clipped entries.
-Differs: several users may share a node, and trust it. Which of its users compute gradients in a batch
-    is fixed for the training, as cohorts are in ``recsys.fedgnn``, but drawn by each node among its
-    own users, so that every round has some of every node with enough of them.
+Differs: several users may share a node, and trust it. Which of its users compute gradients in a
+    batch is fixed for the training, as cohorts are in ``recsys.fedgnn``, but drawn by each node
+    among its own users, so that every round has some of every node with enough of them.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,8 @@
 
 Source: FedGNN (Wu et al., arXiv:2102.04925), Algorithm 1, lines 1 to 6, 13, 14, 19 and 20.
 Model: as ``recsys.flower.fedgnn``.
-Leaks: to everybody items, weights, the training mean and how good each model was; to the recommender
-    the sums of each round.
+Leaks: to everybody items, weights, the training mean and how good each model was; to the
+    recommender the sums of each round.
 Differs: a model is judged in the round that trains the next one, by the same nodes. A batch whose
     round gives no sum is left out: the same gradients are not sent again for another sum, whose
     difference to the first could show who was missing. The cost is one step.
@@ -59,7 +59,7 @@ class Trained:
 
     state: the recommender's arrays, and the learning curve.  users, ratings, batches: of an epoch.
     rounds: with a sum; failed: without one.  uploads: sums of gradients that a user is in, at most.
-    smallest: the fewest nodes in a sum.
+    smallest: the fewest nodes in a sum; asked: the fewest of which they were.
     validation, test: RMSE of the best model; None without such ratings, or where that round failed.
     """
 
@@ -72,6 +72,7 @@ class Trained:
     failed: int
     uploads: int
     smallest: int
+    asked: int
     validation: float | None
     test: float | None
 
@@ -119,7 +120,7 @@ class FedGNNServer:
         self._task = Task() if task is None else task
         self._next: tuple[Task, Total | None] | None = None
         self._rounds = self._failed = self._in_a_row = 0
-        self._smallest = 0
+        self._smallest = self._least_asked = 0
         self._uploads: Counter[int] = Counter()
         self._users = self._ratings = 0
         self._batches = 1
@@ -127,8 +128,8 @@ class FedGNNServer:
     def train(self, progress: Progress | None = None) -> Trained:
         """All rounds.
 
-        Raises PrivacyRefusal for fewer users in a batch than ``min_cohort``, AbortError where rounds
-        give no sums, and DivergenceError.
+        Raises PrivacyRefusal for fewer users in a batch than ``min_cohort``, AbortError where
+        rounds give no sums, and DivergenceError.
         """
         config, catalogue = self._config, self._catalogue
         self._count()
@@ -155,6 +156,7 @@ class FedGNNServer:
             failed=self._failed,
             uploads=max(self._uploads.values(), default=0),
             smallest=self._smallest,
+            asked=self._least_asked,
             validation=best.rmse if best is not None and known else None,
             test=test,
         )
@@ -268,6 +270,7 @@ class FedGNNServer:
         if task.batch >= 0:
             self._uploads[task.batch] += 1
         self._smallest = min(self._smallest or total.nodes, total.nodes)
+        self._least_asked = min(self._least_asked or total.asked, total.asked)
         return total
 
 

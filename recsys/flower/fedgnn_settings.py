@@ -1,8 +1,8 @@
 """The settings of FedGNN as a Flower app: those of ``privrec train fedgnn``, and of the federation.
 
-They come from ``[tool.flwr.app.config]`` of the app's pyproject.toml and from ``--run-config``, under
-the names of the command's options, with ``-`` or ``_``. TOML has no null: ``"none"`` switches a clip
-or noise off.
+They come from ``[tool.flwr.app.config]`` of the app's pyproject.toml and from ``--run-config``,
+under the names of the command's options, with ``-`` or ``_``. TOML has no null: ``"none"`` switches
+a clip or noise off.
 """
 
 from collections.abc import Mapping
@@ -34,12 +34,12 @@ class FedGNNSettings:
     train: of the model, as ``privrec train fedgnn`` has them, so far as they have a meaning here.
     data: name of a rating set or path to it, on every machine: a node takes its partition of it. A
     node whose configuration names ratings of its own (``privrec-data``) takes those.
-    catalogue: file of item ids, one in a line, with ``lowest`` and ``highest``, the range of ratings;
-    empty takes all three from ``data``, as the server sees it.
+    catalogue: file of item ids, one in a line, with ``lowest`` and ``highest``, the range of
+    ratings; empty takes all three from ``data``, as the server sees it.
     out: folder of the model, on the server; empty saves none.
     nodes: rounds wait for so many nodes, and no sum has fewer.  wait: seconds that they do.
-    node_users, node_ratings: the most of one node; 0 for what ``data`` and ``nodes`` give, which suits
-    partitions alone.
+    node_users, node_ratings: the most of one node; 0 for what ``data`` and ``nodes`` give, which
+    suits partitions alone.
     variant, dropout, corrupt, deadline, train_deadline, grace, roster, operator: of
     ``secagg.flower.SecAggConfig``; ``grace`` 0 waits for everybody until the deadline.
     """

@@ -21,12 +21,9 @@ USERS, RATINGS, TOTAL, ERRORS, HELD_OUT, HELD_OUT_ERRORS = (
     "held-out",
     "held-out-errors",
 )
-"""Figures of a node: of its users who take part their number and that of their training ratings; the
-sum of these ratings, where ``counts``; the sum of squared errors as they were met; number and sum of
-squared errors of ratings that are held out."""
-
-_TOO_FAR = 4.0
-"""Training errors beyond so many times the range of ratings count as that in ``ERRORS``."""
+"""Figures of a node: of its users who take part their number and that of their training ratings;
+the sum of these ratings, where ``counts``; the sum of squared errors as they were met; number and
+sum of squared errors of ratings that are held out."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,8 @@ class Catalogue:
             USERS: float(users),
             RATINGS: float(ratings),
             TOTAL: ratings * max(abs(self.low), abs(self.high), 1.0),
-            ERRORS: ratings * square * _TOO_FAR**2,
+            # No useful model is further off on average; what is beyond counts as this.
+            ERRORS: ratings * square,
             HELD_OUT: float(ratings),
             HELD_OUT_ERRORS: ratings * square,
         }
@@ -60,11 +58,11 @@ class Catalogue:
 class Task:
     """One round.
 
-    mean: of all training ratings.  epoch: from 0.  batch: the users of which part compute gradients,
-    in [0, batches); -1 for none.  counts: whether ratings are added up.
+    mean: of all training ratings.  epoch: from 0.  batch: the users of which part compute
+    gradients, in [0, batches); -1 for none.  counts: whether ratings are added up.
     held_out: which ratings are predicted, by the arrays of the message.  model: how many epochs
-    these have behind them; best: of the best ones so far, 0 for none. With ``finish`` the arrays are
-    the best ones, and the training is over.
+    these have behind them; best: of the best ones so far, 0 for none.
+    finish: the arrays are the best ones, and the training is over.
     node_users, node_ratings: the most that a node may have, which bound what it sends.
     """
 

@@ -1,7 +1,8 @@
 """The ratings that a node holds: its partition of a named set, or a file of its own.
 
-Model: a node reads no other user's ratings of a file of its own. With a partition every machine that
-    runs a node can read the whole set: this is for simulations, and for trying a deployment out.
+Model: a node reads no other user's ratings of a file of its own. With a partition every machine
+    that runs a node can read the whole set: this is for simulations, and for trying a deployment
+    out.
 """
 
 from collections.abc import Mapping
@@ -66,7 +67,7 @@ def read_ratings(
 
 
 def partition_of(node_config: Mapping[str, object]) -> tuple[int, int]:
-    """Which partition a node has, and of how many. ParameterError where its configuration is mute."""
+    """Which partition a node has, and of how many. ParameterError where nothing says so."""
     index, count = node_config.get(PARTITION), node_config.get(PARTITIONS)
     if index is None or count is None:
         raise ParameterError(

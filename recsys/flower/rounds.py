@@ -4,19 +4,19 @@
     total = sums.over_nodes(arrays, asked)                         None where a round gave no sum
     figures.reply(message, arrays, counted)                        a node
 
-``secagg.flower`` averages what nodes send. Every node sends with weight 1, and whole numbers of grid
-steps, so that the mean times the number of nodes is the sum again, to the last bit.
+``secagg.flower`` averages what nodes send. Every node sends with weight 1, and whole numbers of
+grid steps, so that the mean times the number of nodes is the sum again, to the last bit.
 
 Model: as ``secagg.flower``.
-Leaks: to the server the sums, how many nodes are in one, and which nodes answered when; to every node
-    what the server asks.
-Error: none for arrays on the grid whose entries are within the clip. A figure is rounded without bias
-    to a multiple of its unit by 2^-frac_bits.
+Leaks: to the server the sums, how many nodes are in one, and which nodes answered when; to every
+    node what the server asks.
+Error: none for arrays on the grid whose entries are within the clip. A figure is rounded without
+    bias to a multiple of its unit by 2^-frac_bits.
 """
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +37,7 @@ Plain = bool | int | float | str | list[int] | list[float] | list[str]
 """What a message may say besides arrays; no text and no list is empty."""
 
 _POLL_SECONDS = 0.2
+_KEPT_BITS = 4
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class Figures:
     """Numbers that go with the arrays into a sum.
 
     clip: the largest magnitude of an entry of the arrays.  frac_bits: the grid is 2^-frac_bits.
-    most: the largest magnitude of each figure of one node, by name. One that is larger than the clip
-    travels in units of a power of two, so that figures do not widen the ring: up to 2^frac_bits,
-    where whole numbers are still exact.
+    most: the largest magnitude of each figure of one node, by name. One that is larger than the
+    clip travels in units of a power of two, so that figures hardly widen the ring; sixteenths of a
+    figure are still told apart, so whole numbers are exact.
     """
 
     clip: float
@@ -56,7 +57,7 @@ class Figures:
     def unit(self, name: str) -> float:
         """In which the figure travels."""
         over = math.ceil(math.log2(max(self.most[name] / self.clip, 1.0)))
-        return float(2 ** min(over, self.frac_bits))
+        return float(2 ** max(min(over, self.frac_bits - _KEPT_BITS), 0))
 
     def configured(self, config: SecAggConfig) -> SecAggConfig:
         """``config`` for such sums."""
@@ -76,7 +77,7 @@ class Figures:
         counted: all figures.
         Raises ParameterError for a figure beyond its bound, by name and without its value.
         """
-        told: dict[str, int | float] = {WEIGHT: 1}
+        told: dict[str, int | float | list[int] | list[float]] = {WEIGHT: 1}
         for name, most in self.most.items():
             if not abs(counted[name]) <= most:  # true for NaN too
                 raise ParameterError(
@@ -99,9 +100,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class Total:
-    """One sum. nodes: how many are in it."""
+    """One sum. nodes: how many are in it, of those that were ``asked``."""
 
     nodes: int
+    asked: int
     arrays: Arrays = field(repr=False)
     figures: dict[str, float]
 
@@ -121,12 +123,20 @@ class SecureSums:
         self.secure = SecureGrid(grid, figures.configured(config))
         self._round = 0
 
-    def over_nodes(self, arrays: Mapping[str, Floats], asked: Mapping[str, Plain]) -> Total | None:
+    def over_nodes(
+        self,
+        arrays: Mapping[str, Floats],
+        asked: Mapping[str, Plain],
+        among: Collection[int] | None = None,
+    ) -> Total | None:
         """The sum of what the nodes answer; None where too few did.
 
         arrays, asked: the same for every node. The answer has arrays of the same names and shapes.
+        among: who may be asked; None for everybody.
         """
         nodes = wait_for_nodes(self._grid, self._least, self._wait)
+        if among is not None:
+            nodes = [node for node in nodes if node in among]
         self._round += 1
         content = RecordDict({ARRAYS: _record(arrays), ASKED: ConfigRecord(dict(asked))})
         messages = [
@@ -139,7 +149,9 @@ class SecureSums:
         means, figures = content.array_records[ARRAYS], _metrics(content)
         exact = self.figures.exact
         summed = {name: exact(mean.numpy(), len(replies)) for name, mean in means.items()}
-        return Total(len(replies), summed, self.figures.totals(figures, len(replies)))
+        return Total(
+            len(replies), len(messages), summed, self.figures.totals(figures, len(replies))
+        )
 
 
 def wait_for_nodes(grid: Grid, least: int, seconds: float) -> list[int]:

@@ -9,7 +9,7 @@ Model: each release names its own adversary. Epsilon is in nats, never rounded d
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ldp import rounding
@@ -22,6 +22,7 @@ from mpc.spdz2k import Sizes
 from recsys.baselines.dmf import DMFLearner
 from recsys.config import BY_ID, TrainConfig
 from recsys.dynamic import PoiEstimates
+from recsys.engine import LOCAL
 from recsys.prirec import PriRecLearner
 from recsys.recommender import Recommender
 from recsys.rounds import colluding, threshold
@@ -70,11 +71,12 @@ class Release:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All releases of one run."""
+    """All releases of one run. engines: where users' work was done (``recsys.engine``)."""
 
     releases: tuple[Release, ...]
     seeded: bool
     nominal: Release | None
+    engines: tuple[str, ...] = field(default=(LOCAL,), kw_only=True)
 
     @property
     def headline(self) -> str:
@@ -106,6 +108,7 @@ class Ledger:
             "headline": self.headline,
             "seeded": self.seeded,
             "epsilon": self.epsilon(),
+            "engines": list(self.engines),
             "releases": [release.to_dict() for release in self.releases],
         }
 
@@ -117,6 +120,12 @@ class Ledger:
             rounds = "once" if release.rounds == 1 else f"{release.rounds:,} times"
             line = f"{release.what}: seen by {release.sees}, {rounds}; {cost}; {release.adversary}"
             lines.append(f"{line}. {release.note}" if release.note else f"{line}.")
+        away = [engine for engine in self.engines if engine != LOCAL]
+        if away:
+            lines.append(
+                f"Users' work was done by workers of the engine {', '.join(away)}. They were sent "
+                "what the process that trains holds of the users: whoever runs them is no party."
+            )
         return lines
 
 

@@ -255,7 +255,6 @@ def sum_release(
             f"Which items a user rated and what she gave them is hidden within {among}. The sum "
             f"itself has no noise.{note}",
         )
-    within = among.removeprefix("her ")
     return Release(
         what=f"{what}, every user's with noise",
         sees=sees,
@@ -264,7 +263,7 @@ def sum_release(
         epsilon_user=cost.user if all_items else math.inf,
         rounds=rounds,
         adversary="epsilon-LDP against anybody, given ideal coins; and within "
-        f"{f'the {within}' if within != among else within} {adversary}",
+        f"{among.replace('her', 'the')} {adversary}",
         note=f"{_worded(cost)}.{note}",
     )
 

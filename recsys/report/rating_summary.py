@@ -1,18 +1,19 @@
 """The outcome of training a rating model: as the row that ``--json`` prints, and in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from recsys.engine import LOCAL
 from recsys.ratings.config import CENTRAL, MEANS
 from recsys.ratings.model import RatingModel, rmse
 from recsys.ratings.variants import RATING_VARIANTS
 from recsys.report.costs import Costs
 from recsys.report.rating_ledger import build_rating_ledger
 from recsys.report.rating_uploads import aggregation_of, uploads_of
-from recsys.report.summary import Summary, best_epoch, of_a_run
+from recsys.report.summary import Summary, best_epoch, of_a_run, under
 
 _SUMS = {
     "secure": "secure sums",
@@ -74,11 +75,18 @@ def against_constant(found: float | None, constant: float | None) -> str:
 
 
 def summarise_ratings(
-    model: RatingModel, costs: Costs, folder: Path, notes: Sequence[str] = ()
+    model: RatingModel,
+    costs: Costs,
+    folder: Path,
+    notes: Sequence[str] = (),
+    engines: Sequence[str] = (LOCAL,),
 ) -> RatingSummary:
-    """Measure a model that ``fit`` has just trained, on the test part of its data."""
+    """Measure a model that ``fit`` has just trained, on the test part of its data.
+
+    engines: names of those that did the users' work.
+    """
     parts, history, config = model.parts_, model.history_, model.config
-    ledger = build_rating_ledger(model)
+    ledger = replace(build_rating_ledger(model), engines=tuple(engines))
     best = best_epoch(model)
     uploads = uploads_of(model, costs)
     row = {
@@ -103,7 +111,7 @@ def summarise_ratings(
         "validation_ratings": len(parts.validation),
         "test_ratings": len(parts.test),
         "fallbacks": fallbacks(model),
-        **of_a_run(costs, config.seed, folder, notes),
+        **of_a_run(costs, config.seed, folder, notes, engines),
         "model_notes": _model_notes(model),
         "guesses": None if ledger.guesses is None else ledger.guesses.to_dict(),
     }
@@ -111,7 +119,7 @@ def summarise_ratings(
         row=row,
         title=RATING_VARIANTS[config.model].title,
         data=_data_line(model),
-        ran=_ran(model),
+        ran=_ran(model) + under(engines),
         costs=costs,
         ledger=ledger,
         notes=tuple(notes),

@@ -148,6 +148,16 @@ class RunFolder(HeldFolder):
                 remedy="give it the same data, or start a new run",
             )
 
+    def use_engine(self, name: str) -> None:
+        """Note that a process goes on under the engine ``name``."""
+        if name not in self.engines:
+            self._write_run(engines=[*self.engines, name])
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Names of the engines that processes of this run have had, in order of first use."""
+        return tuple(self._run.get("engines", ()))
+
     def experiment_seed(self) -> int:
         """The seed of split, order and rounding: drawn once, on disk before it is returned."""
         if self._run["experiment_seed"] is None:

@@ -3,13 +3,14 @@
 import shlex
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from recsys.config import TrainConfig
+from recsys.engine import LOCAL
 from recsys.peak_memory import peak_memory
 from recsys.prirec import PriRecLearner
 from recsys.ratings.model import RatingModel
@@ -141,11 +142,20 @@ class Summary:
         ]
 
 
-def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[str] = ()) -> Summary:
-    """Measure a model that ``fit`` has just trained, on the test part of its data."""
+def summarise(
+    model: Recommender,
+    costs: Costs,
+    folder: Path,
+    notes: Sequence[str] = (),
+    engines: Sequence[str] = (LOCAL,),
+) -> Summary:
+    """Measure a model that ``fit`` has just trained, on the test part of its data.
+
+    engines: names of those that did the users' work.
+    """
     prepared, history = model.prepared_, model.history_
     auc, auc_user_mean = model.evaluate(prepared.test)
-    ledger = build_ledger(model)
+    ledger = replace(build_ledger(model), engines=tuple(engines))
     costs += _reports(model)
     best = best_epoch(model)
     trained = np.isin(prepared.test.users, prepared.train.users)
@@ -170,13 +180,13 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
         "test_pairs": len(prepared.test),
         "features": model.features_.dim,
         "fallbacks": int((~trained).sum()),
-        **of_a_run(costs, model.config.seed, folder, notes),
+        **of_a_run(costs, model.config.seed, folder, notes, engines),
     }
     return Summary(
         row=row,
         title=TITLES[model.config.model],
         data=_data_line(model),
-        ran=_ran(model),
+        ran=_ran(model) + under(engines),
         costs=costs,
         ledger=ledger,
         notes=tuple(notes),
@@ -185,7 +195,14 @@ def summarise(model: Recommender, costs: Costs, folder: Path, notes: Sequence[st
     )
 
 
-def of_a_run(costs: Costs, seed: int | None, folder: Path, notes: Sequence[str]) -> dict[str, Any]:
+def under(engines: Sequence[str]) -> str:
+    """The engines for a reader, where there was more than this process."""
+    return "" if tuple(engines) == (LOCAL,) else f", engine {' and '.join(engines)}"
+
+
+def of_a_run(
+    costs: Costs, seed: int | None, folder: Path, notes: Sequence[str], engines: Sequence[str]
+) -> dict[str, Any]:
     """The fields of a row that do not depend on what was learned."""
     spent = costs.to_dict()
     return {
@@ -194,6 +211,7 @@ def of_a_run(costs: Costs, seed: int | None, folder: Path, notes: Sequence[str])
         "traffic": spent["traffic"],
         "peak_memory_bytes": peak_memory(),
         "seed": seed,
+        "engine": ", ".join(engines),
         "out": str(folder),
         "notes": list(notes),
     }

@@ -1,4 +1,4 @@
-"""The server's half of a session: round after round over a grid, with as few trips as there can be.
+"""The server's half: round after round over a grid, with as few trips as there can be.
 
     conductor = Conductor(grid, config)
     mean, outcome = conductor.train(Order.of(messages), timeout=3600)
@@ -28,10 +28,10 @@ from mpc.core.ring import RingArray
 from mpc.core.rng import SYSTEM_RNG, Rng
 from secagg.flower.addresses import Addresses
 from secagg.flower.config import SecAggConfig
-from secagg.flower.exchange import Clock, exchange
+from secagg.flower.exchange import Clock, Exchanged, exchange
 from secagg.flower.order import Order
 from secagg.flower.outcome import Missing, RoundOutcome
-from secagg.flower.records import HELLO, Answer, Hello, Request, read_answer
+from secagg.flower.records import HELLO, Answer, Code, Hello, Request, read_answer
 from secagg.flower.terms import METRIC, Terms, context
 from secagg.flower.training import model_of
 from secagg.full.announcement import Announcement
@@ -107,7 +107,7 @@ class _Offer:
 
 
 class Conductor:
-    """One session: its name, its clients, its next round.
+    """A session: its name, its clients, its next round. A new one after a round that was refused.
 
     grid: Flower's own.  clock: a test has its own.
     Raises what ``SignedRoster.from_file`` does for the roster of the config.
@@ -123,12 +123,17 @@ class Conductor:
     ) -> None:
         self.grid, self.config = grid, config
         self.clock = Clock() if clock is None else clock
-        self.session = rng.bytes(SESSION_BYTES)
         self._rng = rng
         self.roster = None
         if config.roster is not None and config.operator is not None:
             self.roster = SignedRoster.from_file(config.roster, config.operator)
+        self._begin()
+
+    def _begin(self) -> None:
+        """A new session: nobody has refused it, and nobody is known in it."""
+        self.session = self._rng.bytes(SESSION_BYTES)
         self._addresses = Addresses(self.roster)
+        self._greeted: set[int] = set()  # or declined; some are unknown all the same
         self._next = 0
         self._offer: _Offer | None = None
 
@@ -157,6 +162,10 @@ class Conductor:
             done = _Round(self, plan, nodes, steps, server)
             mean = _mean(plan.codec, done.run())
         except AbortError as error:
+            if steps.refused:
+                # Who has refused is gone for the session, and one that seals nonsense for its peers
+                # makes all of them refuse.
+                self._begin()
             return None, progress.outcome(aborted=str(error))
         self._offer = done.offered
         survivors, altered = done.survivors()
@@ -179,21 +188,23 @@ class Conductor:
             self._addresses.number(order.nodes)
         elif self._addresses.unknown(order.nodes):
             self._addresses.learn(self.grid.get_nodes())
-            strangers = self._addresses.unknown(order.nodes)
-            if strangers:
-                self._greet(strangers, steps)
+            unknown = set(self._addresses.unknown(order.nodes)) - self._greeted
+            if unknown:
+                self._greet([node for node in order.nodes if node in unknown], steps)
         nodes, without = self._addresses.clients(order.nodes)
         told = {gone.node for gone in steps.progress.missing}
         steps.progress.lose("Hello", {n: why for n, why in without.items() if n not in told})
         return nodes
 
-    def _greet(self, strangers: Sequence[int], steps: "_Steps") -> None:
-        def take(node: int, answer: Answer) -> None:
-            hello = Hello.from_bytes(answer.data)
-            self._addresses.greet(node, hello, self.session)
+    def _greet(self, unknown: Sequence[int], steps: "_Steps") -> None:
+        """Ask nodes who they are: once a session, unless they gave no answer."""
 
-        requests = {node: Request(HELLO, self.session, self._next, client=0) for node in strangers}
-        steps.run("Hello", requests, take, quorum=len(strangers))
+        def take(node: int, answer: Answer) -> None:
+            self._greeted.add(node)
+            self._addresses.greet(node, Hello.from_bytes(answer.data), self.session)
+
+        requests = {node: Request(HELLO, self.session, self._next, client=0) for node in unknown}
+        self._greeted |= set(steps.run("Hello", requests, take, quorum=len(unknown)).declined)
 
     def _planned(self, order: Order, nodes: dict[int, int]) -> _Planned:
         _, model = model_of(order.content)
@@ -238,6 +249,7 @@ class _Steps:
         self._grid, self._config = conductor.grid, conductor.config
         self._clock, self.order = conductor.clock, order
         self.progress, self._end = progress, end
+        self.refused = False
 
     def run(
         self,
@@ -246,7 +258,7 @@ class _Steps:
         take: Callable[[int, Answer], None],
         *,
         quorum: int,
-    ) -> None:
+    ) -> Exchanged:
         """One trip. requests, and what ``take`` is told: by node."""
         trains = any(request.step == Step.MASKED_INPUT for request in requests.values())
         deadline = self._config.train_deadline if trains else self._config.deadline
@@ -269,6 +281,8 @@ class _Steps:
         )
         self.progress.seconds[title] = done.seconds
         self.progress.lose(title, done.missing)
+        self.refused |= Code.REFUSED in done.declined.values()
+        return done
 
 
 class _Round:

@@ -129,8 +129,14 @@ class SecAggConfig:
         )
 
     def _check_shares(self) -> None:
-        quiet = {"security_bits": self.security_bits, "failure": self.failure}
-        plan(MIN_COHORT, dropout=0, corrupt=0, variant=self.variant, **quiet)
+        plan(
+            MIN_COHORT,
+            dropout=0,
+            corrupt=0,
+            security_bits=self.security_bits,
+            failure=self.failure,
+            variant=self.variant,
+        )
         lost, bad = _share("dropout", self.dropout), _share("corrupt", self.corrupt)
         # What the thresholds need however many clients there are.
         together = (2 * lost if self.malicious else lost) + bad

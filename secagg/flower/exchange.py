@@ -15,13 +15,14 @@ Differs: Flower's ``send_and_receive`` looks every 3 s and returns late or silen
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
 from mpc.core.errors import ToolkitError
-from secagg.flower.records import reason
+from secagg.flower.records import Code, reason
 
 FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.2
@@ -41,10 +42,14 @@ class Clock:
 
 @dataclass
 class Exchanged:
-    """answered: nodes, in order of their answers.  missing: why there is none, by node."""
+    """answered: nodes, in order of their answers.  missing: why there is none, by node.
+
+    declined: what clients said themselves, of those missing.
+    """
 
     answered: list[int] = field(default_factory=list)
     missing: dict[int, str] = field(default_factory=dict)
+    declined: dict[int, Code] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -104,6 +109,8 @@ def _push(grid: Grid, messages: Sequence[Message], done: Exchanged) -> dict[str,
 def _take(node: int, reply: Message, take: Take, done: Exchanged) -> None:
     if reply.has_error():
         done.missing[node] = reason(reply.error)
+        with suppress(ValueError):  # a code of Flower's own
+            done.declined[node] = Code(reply.error.code)
         return
     try:
         take(node, reply)

@@ -24,29 +24,23 @@ from secagg.flower.config import SecAggConfig
 from secagg.flower.grid import SecureGrid
 from secagg.flower.outcome import RoundOutcome, tell_aborted
 from secagg.flower.refusal import SecAggRefused
-from secagg.flower.strategies import judge, wrapped
-
-_DISTANCES = "it compares the clients' updates with each other"
-_ORDER = "it sorts the clients' updates entry by entry"
-_TREES = "it joins the clients' trees, which have no mean"
-_CLIPS = "it clips each client's update at the server"
-_BITS = "it counts the bits of single clients"
+from secagg.flower.strategies import BITS, CLIPS, DISTANCES, ORDER, TREES, judge, wrapped
 
 LEGACY_SINGLE: Mapping[type, str] = {
-    flower.Krum: _DISTANCES,
-    flower.Bulyan: _DISTANCES,
-    flower.FedMedian: _ORDER,
-    flower.FedTrimmedAvg: _ORDER,
+    flower.Krum: DISTANCES,
+    flower.Bulyan: DISTANCES,
+    flower.FedMedian: ORDER,
+    flower.FedTrimmedAvg: ORDER,
     flower.QFedAvg: "it weights each update by that client's loss",
-    flower.FedXgbBagging: _TREES,
+    flower.FedXgbBagging: TREES,
     flower.FedXgbCyclic: "it passes one client's trees on to the next",
-    flower.FedXgbNnAvg: _TREES,
+    flower.FedXgbNnAvg: TREES,
     flower.FedAvgAndroid: "its clients send arrays in a form of their own",
     flower.DPFedAvgFixed: "it gives all clients one weight, and here weights are hidden",
-    flower.DPFedAvgAdaptive: _BITS,
-    flower.DifferentialPrivacyServerSideFixedClipping: _CLIPS,
-    flower.DifferentialPrivacyServerSideAdaptiveClipping: _CLIPS,
-    flower.DifferentialPrivacyClientSideAdaptiveClipping: _BITS,
+    flower.DPFedAvgAdaptive: BITS,
+    flower.DifferentialPrivacyServerSideFixedClipping: CLIPS,
+    flower.DifferentialPrivacyServerSideAdaptiveClipping: CLIPS,
+    flower.DifferentialPrivacyClientSideAdaptiveClipping: BITS,
 }
 """Legacy strategies that need single updates, and what for."""
 

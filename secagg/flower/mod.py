@@ -2,13 +2,14 @@
 
     app = ClientApp(mods=[SecAggMod()])
 
-It must be the first in the list. Mods after it, such as Flower's ``fixedclipping_mod``, then work on
-what the training function gives, before it is masked; a mod before it would work on masked vectors.
+It must be the first in the list. Mods after it, such as Flower's ``fixedclipping_mod``, then work
+on what the training function gives, before it is masked; a mod before it would work on masked
+vectors.
 
 Source: ours, for Flower 1.42.
-Model: as ``secagg.flower.turn``. A train message without our records is declined: a server cannot have
-    an update in the clear by leaving secure aggregation out. Messages that evaluate or query pass
-    through as they are, and so do the answers: what they say is not hidden.
+Model: as ``secagg.flower.turn``. A train message without our records is declined: a server cannot
+    have an update in the clear by leaving secure aggregation out. Messages that evaluate or query
+    pass through as they are, and so do the answers: what they say is not hidden.
 Leaks: to the server which of five codes a declined message got. To this node's own log what went
     wrong, without the text of exceptions that are not ours: it may quote data.
 """
@@ -41,11 +42,11 @@ PARTITION = "{partition-id}"
 class SecAggMod:
     """The client half of secure aggregation, as a mod. Picklable.
 
-    policy: what this client insists on.  on_clipped: told on this node alone how many entries of each
-    array lay outside the clip; what it raises counts as a failure of training.  node_config: for
-    what the node's own ``node_config`` does not say, as in simulations, where it says the partition
-    alone; ``{partition-id}`` stands for that. An app that is shipped must not rely on it: who
-    ships it could name its own roster.
+    policy: what this client insists on.  on_clipped: told on this node alone how many entries of
+    each array lay outside the clip; what it raises counts as a failure of training.  node_config:
+    for what the node's own ``node_config`` does not say, as in simulations, where it says the
+    partition alone; ``{partition-id}`` stands for that. An app that is shipped to nodes must not
+    rely on it: who ships it could name a roster of its own.
     """
 
     def __init__(
@@ -62,7 +63,10 @@ class SecAggMod:
         self._node_config = {} if node_config is None else dict(node_config)
 
     def __call__(self, msg: Message, ctx: Context, call_next: ClientAppCallable) -> Message:
-        """Answer a message of the protocol; pass on what evaluates or queries. Raises nothing."""
+        """Answer a message of the protocol, or pass on what evaluates or queries.
+
+        Raises nothing of its own.
+        """
         if msg.metadata.message_type.partition(".")[0] != MessageType.TRAIN:
             with taken_out(ctx):
                 return call_next(msg, ctx)

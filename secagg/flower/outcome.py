@@ -31,8 +31,9 @@ class Missing:
 class RoundOutcome:
     """The end of one round.
 
-    round: its number in the session, 0 for the first; a number may be left out.  survivors: the
-    nodes whose updates are in the mean, none if the round was aborted.  missing: the others.
+    round: its number in the session, 0 for the first; a number may be left out. After a round that
+    clients refused, and that was aborted, a new session begins.  survivors: the nodes whose updates
+    are in the mean, none if the round was aborted.  missing: the others.
     altered: nodes that sent other shares than they had been given; their inputs are in the mean.
     seconds: of each step with its round trip, in order.  aborted: why there is no mean.
     """

@@ -11,6 +11,7 @@ Leaks: that a round was refused.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,14 +27,16 @@ from secagg.params import MIN_COHORT
 class Policy:
     """The least that a round must offer. Picklable.
 
-    variant: "malicious" insists on signatures and the consistency check; "semi-honest" takes either.
+    variant: "malicious" insists on signatures and the consistency check; "semi-honest" takes both.
     min_clients: the least number of summands of a sum, at least 3.
-    threshold: the least share of those who hold a secret that must come together to give it back: of
-    all clients, and in a sparse graph of the largest neighbourhood; in [0, 1].
-    colluding: the least share of the clients that may pool what they see with the server; in [0, 1).
+    threshold: the least share of those who hold a secret that must come together to give it back:
+    of all clients, and in a sparse graph of the largest neighbourhood; in [0, 1].
+    colluding: the least share of the clients that may pool what they see with the server without
+    learning more; in [0, 1).
     sparse: whether clients may share with few neighbours only.
     metrics: names that may be averaged; None for all that the server asks for.
-    durable: whether the node must have a file for its marks, see ``secagg.flower.store``.
+    durable: whether the node must have a file for its marks, see ``secagg.flower.store``; None for
+    in the malicious variant alone, whose server may ask for one step twice while a state is stored.
     Decimals count as written. Raises ParameterError for anything else.
     """
 
@@ -42,8 +45,8 @@ class Policy:
     threshold: float = 0.0
     colluding: float = 0.0
     sparse: bool = True
-    metrics: tuple[str, ...] | None = None
-    durable: bool = False
+    metrics: Sequence[str] | None = None
+    durable: bool | None = None
 
     def __post_init__(self) -> None:
         if self.variant not in ("semi-honest", "malicious"):
@@ -54,14 +57,15 @@ class Policy:
         object.__setattr__(self, "min_clients", least)
         _check_share("threshold", self.threshold, whole=True)
         _check_share("colluding", self.colluding, whole=False)
-        for name in ("sparse", "durable"):
-            if not isinstance(getattr(self, name), bool):
-                raise ParameterError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if not isinstance(self.sparse, bool) or not isinstance(self.durable, bool | None):
+            raise ParameterError(
+                f"sparse and durable must be True or False, got {self.sparse!r}, {self.durable!r}"
+            )
+        if isinstance(self.metrics, str):
+            raise ParameterError(
+                "metrics must be names, got one string", remedy=f"metrics=({self.metrics!r},)"
+            )
         if self.metrics is not None:
-            if isinstance(self.metrics, str):
-                raise ParameterError(
-                    "metrics must be names, got a string", remedy=f"metrics=({self.metrics!r},)"
-                )
             object.__setattr__(self, "metrics", tuple(self.metrics))
 
     def check(self, params: RoundParams, terms: Terms) -> None:
@@ -84,13 +88,14 @@ class Policy:
             if others:
                 raise _below("metrics", others, sorted(self.metrics))
 
-    def check_marks(self, *, durable: bool) -> None:
-        """PeerError if this client must have its marks on disk and has not."""
-        if self.durable and not durable:
+    def check_marks(self, params: RoundParams, *, durable: bool) -> None:
+        """PeerError if this client must have its marks on disk in such a round, and has not."""
+        needed = params.malicious if self.durable is None else self.durable
+        if needed and not durable:
             raise PeerError(
                 "this client's policy needs marks on disk, and its node has no secagg-state",
                 party=SERVER,
-                remedy="--node-config 'secagg-state=\"/var/lib/...\"'",
+                remedy="--node-config 'secagg-state=\"/var/lib/...\"'; or Policy(durable=False)",
             )
 
 

@@ -141,7 +141,9 @@ def add_request(content: RecordDict, request: Request) -> RecordDict:
 def read_request(content: RecordDict) -> Request:
     """The request in a message that came to a client. WireError if there is no proper one."""
     numbers, parts = _read(content)
-    return Request(**numbers, **parts)
+    step, round, client = (numbers[name] for name in _NUMBERS[1:])
+    more = (parts[name] for name in ("data", "terms", "context", "offer"))
+    return Request(step, parts["session"], round, client, *more)
 
 
 def answer_content(answer: Answer) -> RecordDict:
@@ -159,9 +161,9 @@ def read_answer(content: RecordDict) -> Answer:
     numbers, parts = _read(content)
     if parts["terms"] or parts["context"]:
         raise WireError("an answer has terms or a context")
-    if numbers["step"] == Step.MASKED_INPUT:
-        parts["data"] = _vector(content)
-    return Answer(**numbers, data=parts["data"], session=parts["session"], offer=parts["offer"])
+    step, round, client = (numbers[name] for name in _NUMBERS[1:])
+    data = _vector(content) if step == Step.MASKED_INPUT else parts["data"]
+    return Answer(step, parts["session"], round, client, data, parts["offer"])
 
 
 def _config(message: Request | Answer, more: dict[str, bytes]) -> ConfigRecord:

@@ -1,17 +1,20 @@
-"""What a client keeps from one message to the next, and the marks that stand against answering twice.
+"""What a client keeps between two messages, and the marks that stand against answering twice.
 
-Source: ours. Flower runs each message in a process of its own: nothing lives from one to the next but
-    ``Context.state``, and what the node writes to its disk.
+Source: ours. Flower runs each message in a process of its own: nothing lives from one to the next
+    but ``Context.state``, and what the node writes to its disk.
 Model: the state holds this client's secrets and lies in its SuperNode's memory. In deployment
     Flower sends the reply first and stores the state afterwards, so a crash between the two takes
-    the state back to before a reply that has left. ``DiskStore`` writes each step down on disk
-    before its reply leaves, and a step that was taken is taken for good. ``StateStore`` keeps these
-    marks in the state itself, where they go back with it: enough for simulations, where one process
-    plays everybody, and for nodes that are never asked again after a crash.
+    the state back to before a reply that has left, and a message that arrives between the two is
+    given the old state. ``DiskStore`` writes each step down on disk before its reply leaves, and a
+    step that was taken is taken for good. ``StateStore`` keeps these marks in the state itself,
+    where they go back with it: enough for simulations, where one process plays everybody, and
+    under a server that asks for each step once.
 Leaks: to whoever reads ``Context.state`` between two messages, what ``secagg.full.suspended`` says.
     While the training function runs the state is taken out of it.
 
-A node's configuration names the file: ``flower-supernode --node-config 'secagg-state="/var/lib/..."'``.
+A node's configuration names the file:
+
+    flower-supernode --node-config 'secagg-state="/var/lib/node/marks"' ...
 """
 
 import hashlib

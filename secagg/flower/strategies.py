@@ -20,23 +20,25 @@ from flwr.serverapp.strategy import Strategy
 from secagg.flower.config import SecAggConfig
 from secagg.flower.refusal import SecAggRefused
 
-_DISTANCES = "it compares the clients' updates with each other"
-_ORDER = "it sorts the clients' updates entry by entry"
-_TREES = "it joins the clients' trees, which have no mean"
-_CLIPS = "it clips each client's update at the server"
+# Why a strategy needs single updates, where several do for one reason.
+DISTANCES = "it compares the clients' updates with each other"
+ORDER = "it sorts the clients' updates entry by entry"
+TREES = "it joins the clients' trees, which have no mean"
+CLIPS = "it clips each client's update at the server"
+BITS = "it counts the bits of single clients"
 
 SINGLE: Mapping[type, str] = {
-    flower.Krum: _DISTANCES,
-    flower.MultiKrum: _DISTANCES,
-    flower.Bulyan: _DISTANCES,
-    flower.FedMedian: _ORDER,
-    flower.FedTrimmedAvg: _ORDER,
+    flower.Krum: DISTANCES,
+    flower.MultiKrum: DISTANCES,
+    flower.Bulyan: DISTANCES,
+    flower.FedMedian: ORDER,
+    flower.FedTrimmedAvg: ORDER,
     flower.QFedAvg: "it weights each update by that client's loss",
-    flower.FedXgbBagging: _TREES,
+    flower.FedXgbBagging: TREES,
     flower.FedXgbCyclic: "it passes one client's trees on to the next",
-    flower.DifferentialPrivacyServerSideFixedClipping: _CLIPS,
-    flower.DifferentialPrivacyServerSideAdaptiveClipping: _CLIPS,
-    flower.DifferentialPrivacyClientSideAdaptiveClipping: "it counts the bits of single clients",
+    flower.DifferentialPrivacyServerSideFixedClipping: CLIPS,
+    flower.DifferentialPrivacyServerSideAdaptiveClipping: CLIPS,
+    flower.DifferentialPrivacyClientSideAdaptiveClipping: BITS,
 }
 """Strategies that need single updates, and what for."""
 
@@ -105,8 +107,6 @@ def judge(
     """
     kind = type(strategy)
     owner = next((base for base in kind.__mro__ if method in vars(base)), kind)
-    if method in vars(strategy):
-        owner = kind
     for base in kind.__mro__[: kind.__mro__.index(owner) + 1]:
         if base in single:
             raise SecAggRefused(
@@ -114,7 +114,8 @@ def judge(
                 f"{single[base]}",
                 remedy="take a strategy that needs their mean alone, such as FedAvg",
             )
-    if owner not in mean and not checked:
+    known = owner in mean and method not in vars(strategy)
+    if not known and not checked:
         raise SecAggRefused(
             f"{owner.__name__}.{method} is not known to need the mean of the updates alone",
             remedy="if it does, say so: SecAggConfig(strategy_checked=True)",

@@ -1,14 +1,15 @@
 """One request to a client and what it answers: the client's half of the protocol, a step at a time.
 
-Source: the steps are those of ``secagg.full.client``; each is run by a process of its own, which takes
-    the client up where the last one left it.
+Source: the steps are those of ``secagg.full.client``; each is run by a process of its own, which
+    takes the client up where the last one left it.
 Model: requests come from a server that may do as it likes, in the variant against such servers. A
-    request that does not parse, is out of order or repeats one, or belongs to another session, round
-    or client, changes nothing. A round that this client's policy does not allow is not entered. One
-    that breaks a rule, or whose terms, model or config are not those that the keys were bound to,
-    ends the session for this client. If its training fails, it leaves the round, as if it had died.
-Leaks: what the answers show. Why a request was declined is said to this client's own log; the server
-    gets a code.
+    request that does not parse, is out of order or repeats one, or belongs to another session,
+    round or client, changes nothing. A round that this client's policy does not allow is not
+    entered. One that breaks a rule, or whose terms, model or config are not those that the keys
+    were bound to, ends the session for this client. If its training fails, it leaves the round, as
+    if it had died.
+Leaks: what the answers show. Why a request was declined is said to this client's own log; the
+    server gets a code.
 """
 
 from collections.abc import Callable, Mapping
@@ -160,7 +161,7 @@ class Turn:
         params.position(request.client)
         try:
             self._policy.check(params, told)
-            self._policy.check_marks(durable=self._store.durable)
+            self._policy.check_marks(params, durable=self._store.durable)
         except PeerError as error:
             raise Declined(str(error), Code.UNWILLING) from error
         try:
@@ -171,7 +172,7 @@ class Turn:
         return params
 
     def _check_roster(self, params: RoundParams) -> None:
-        """PeerError unless all clients are the operator's, and this one is called as it is there."""
+        """PeerError unless the operator lists all clients, and this one under this very id."""
         if not params.malicious:
             return
         _, client = self._own_keys()
@@ -217,7 +218,8 @@ class Turn:
             codec = terms.codec(model_of(self._content)[1])
             if codec.size != params.dim:
                 raise PeerError(
-                    f"the model takes {codec.size} entries, the round has {params.dim}", party=SERVER
+                    f"the model takes {codec.size} entries, the round has {params.dim}",
+                    party=SERVER,
                 )
         except (ParameterError, PeerError) as error:
             self._leave(error)
@@ -292,9 +294,7 @@ class Turn:
             raise Declined(text, Code.REFUSED) from error
 
 
-def _as_declared(
-    arrays: Mapping[str, NDArray[Any]], codec: VectorCodec
-) -> dict[str, NDArray[Any]]:
+def _as_declared(arrays: Mapping[str, NDArray[Any]], codec: VectorCodec) -> dict[str, NDArray[Any]]:
     """``arrays`` in the dtypes that the codec expects, where no kind of number is lost.
 
     A strategy that averages makes floats of integers, so a model comes back in other dtypes than

@@ -19,8 +19,9 @@ Differs: a message for another session, round or client, out of order or with li
     length changes nothing. Everything else is judged once: a refusal is final for the session.
     So a client that advertises or seals nonsense makes its neighbours refuse: availability is not
     protected. Pairwise keys are agreed before the first share leaves, so that a bad key is refused
-    in time, and the mask key is forgotten as soon as it is shared. Shares are opened on delivery,
-    not in the last step.
+    in time, and private keys are forgotten as soon as they have served. Shares are opened on
+    delivery, not in the last step. Between two steps a client may live in bytes (``suspend``), and
+    each step is written down as taken before it is judged, so that no copy takes it again.
 """
 
 import os
@@ -93,8 +94,9 @@ class Client(ClientChecks):
 
     identity, identities: in the malicious variant this client's signing key and where to find
     everybody's; refused in the other one, which has no use for them.
-    history: which rounds the device has served; one object for all rounds of a session. By default
-    one for this round alone, which does not know of the others.
+    history: which rounds and steps the device has served; one object for all rounds of a session.
+    By default one for this round alone, which does not know of the others and cannot be had again:
+    give one to a client that will be suspended.
     prg: what expands masks.
     Raises StateError for a round that the history refuses; ParameterError for a stranger.
     """

@@ -9,6 +9,7 @@ Differs: *closed* neighbourhoods, the neighbours and the client itself, as in th
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
@@ -51,22 +52,25 @@ class Neighbourhoods:
         self.complete = self.smallest == self._n
 
     def _read(self, clients: tuple[int, ...], graph: NeighbourGraph) -> None:
-        n, ids, rows = self._n, np.array(clients, dtype=np.int64), []
-        for at, client in enumerate(clients):
-            beside = np.array([int(other) for other in graph.neighbours(client)], dtype=np.int64)
-            places = np.searchsorted(ids, beside)
-            found = ids[np.minimum(places, n - 1)]
-            if not np.array_equal(found, beside) or (np.diff(beside) <= 0).any():
-                raise ParameterError(
-                    f"the neighbours of client {client} must be clients of the round, rising"
-                )
-            if at in places:
-                raise ParameterError(f"client {client} is its own neighbour")
-            rows.append(np.insert(places, np.searchsorted(places, at), at))
-        self._ends = np.cumsum([0, *(row.size for row in rows)])
-        self._flat = np.concatenate(rows)
-        owners = np.repeat(self._everyone, np.diff(self._ends))
-        if not np.array_equal(np.sort(self._flat * n + owners), owners * n + self._flat):
+        n, ids = self._n, np.array(clients, dtype=np.int64)
+        rows = [graph.neighbours(client) for client in clients]
+        sizes = np.array([len(row) for row in rows])
+        # All rows at once: a client reads the whole graph in every step of a round.
+        beside = np.fromiter(map(int, chain.from_iterable(rows)), np.int64, int(sizes.sum()))
+        owners, places = np.repeat(self._everyone, sizes), np.searchsorted(ids, beside)
+        wrong = ids[np.minimum(places, n - 1)] != beside
+        wrong[1:] |= (np.diff(beside) <= 0) & (np.diff(owners) == 0)
+        if wrong.any():
+            client = clients[owners[wrong.argmax()]]
+            raise ParameterError(
+                f"the neighbours of client {client} must be clients of the round, rising"
+            )
+        own = places == owners
+        if own.any():
+            raise ParameterError(f"client {clients[owners[own.argmax()]]} is its own neighbour")
+        codes = np.sort(np.concatenate([owners * n + places, self._everyone * (n + 1)]))
+        self._ends, self._flat = np.cumsum([0, *(sizes + 1)]), codes % n
+        if not np.array_equal(np.sort(self._flat * n + codes // n), codes):
             raise ParameterError("the graph must be symmetric: neighbours of each other")
 
     def closed(self, at: int) -> Positions:

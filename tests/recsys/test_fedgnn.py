@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 import recsys.fedgnn
+import recsys.models.star_round
 from mpc.core.errors import AbortError, ParameterError
 from recsys.baselines.biases import Biases
 from recsys.data.ratings import Ratings, Triples
@@ -24,11 +25,11 @@ from recsys.fedgnn import (
     FedGNN,
     FedGNNLearner,
     initial_weights,
-    local_rates,
     merged,
 )
 from recsys.models.star_devices import Dropout, unflat
 from recsys.models.star_model import RIDGE, client_gradients
+from recsys.models.star_round import local_rates
 from recsys.ratings.config import NETWORKS, RatingConfig
 from recsys.ratings.expansion import Neighbourhood, find_neighbours
 from recsys.ratings.gradients import RoundSum
@@ -230,9 +231,9 @@ def test_all_work_of_an_epoch_is_in_a_step_of_the_clock(monkeypatch: pytest.Monk
 
     noted(learner.aggregation, "begin")
     noted(learner.aggregation, "sum")
-    noted(recsys.fedgnn, "client_gradients")
+    noted(recsys.models.star_round, "client_gradients")
     noted(recsys.fedgnn, "find_neighbours")
-    noted(recsys.fedgnn, "local_step")
+    noted(recsys.models.star_round, "local_step")
     noted(recsys.fedgnn, "server_step")
     learner.epoch(0)
     assert seen == {

@@ -1,8 +1,8 @@
 """Flower's deployment on the loopback address: a SuperLink, SuperNodes, runs.
 
 Everything is a process of its own, as on machines of their own: ``flower-superlink``,
-``flower-supernode``, ``flwr run``. The block of a ``Deployment`` ends all of them, however they were
-started in between, and keeps what they turned to outside this machine.
+``flower-supernode``, ``flwr run``. The block of a ``Deployment`` ends all of them, however they
+were started in between, and keeps what they turned to outside this machine.
 """
 
 import json
@@ -14,13 +14,12 @@ import ssl
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from tests.support.flower_keys import NodeKey, ServerFiles, server_files
 from tests.support.quiet_flower import QuietFlower
@@ -28,7 +27,7 @@ from tests.support.quiet_flower import QuietFlower
 START_SECONDS = 90.0
 """Until a process must answer: two seconds at a desk, more on a busy machine."""
 
-RUN_SECONDS = 300.0
+RUN_SECONDS = 600.0
 LOG_LINES = 60
 PORTS = range(20_000, 32_000)
 """Outside of those that the system gives to whoever asks for any."""
@@ -47,6 +46,10 @@ class Started:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+
+    @property
+    def living(self) -> bool:
+        return self.process.poll() is None
 
     def text(self) -> str:
         return self.log.read_text(errors="replace")
@@ -88,11 +91,10 @@ class Deployment:
     def __init__(self, folder: Path, *, tls: bool = False, simulation: bool = False) -> None:
         self.folder = folder
         self.quiet = QuietFlower(folder / "quiet")
-        self.nodes: list[Started] = []
         self._tls: ServerFiles | None = server_files(folder) if tls else None
         self._simulation = simulation
         self._port = free_port()
-        self._started = 0
+        self._started: list[Started] = []
 
     @property
     def address(self) -> str:
@@ -103,7 +105,7 @@ class Deployment:
         try:
             self._start_link()
         except BaseException:
-            self.quiet.__exit__(None, None, None)
+            self.__exit__(None, None, None)
             raise
         return self
 
@@ -114,10 +116,12 @@ class Deployment:
         trace: TracebackType | None,
     ) -> None:
         self.quiet.__exit__(kind, error, trace)
+        for started in self._started:
+            started.process.wait()
 
-    def register(self, key: NodeKey, name: str) -> None:
-        """Tell the SuperLink about a SuperNode's key, before the SuperNode starts."""
-        self.flwr("supernode", "register", str(key.public), "net", "--name", name).wait()
+    def register(self, key: NodeKey, name: str) -> Started:
+        """Tell the SuperLink about a SuperNode's key; it must end before the SuperNode starts."""
+        return self.flwr("supernode", "register", str(key.public), "net", "--name", name)
 
     def start_node(self, key: NodeKey | None = None, **config: Value) -> Started:
         """One more SuperNode, with ``config`` for its node_config (``_`` for ``-``)."""
@@ -130,9 +134,7 @@ class Deployment:
             options += ["--root-certificates", str(self._tls.authority)]
         if key is not None:
             options += ["--auth-supernode-private-key", str(key.private)]
-        node = self._start("flower-supernode", *options)
-        self.nodes.append(node)
-        return node
+        return self._start("flower-supernode", *options)
 
     def run(self, app: Path, *options: str) -> Started:
         """``flwr run`` of the app in a folder; it ends with the run, whose log it writes."""
@@ -143,8 +145,8 @@ class Deployment:
         return self._start("flwr", *arguments)
 
     def wait_for(self, condition: Callable[[], bool], what: str, *, run: Started) -> None:
-        """Until a condition holds, or ``run`` ends, or it takes too long: then ProcessError."""
-        deadline = time.monotonic() + START_SECONDS
+        """Until a condition holds; ProcessError if ``run`` ends, or it takes too long."""
+        deadline = time.monotonic() + RUN_SECONDS
         while not condition():
             if run.process.poll() is not None or time.monotonic() > deadline:
                 raise ProcessError(f"{what} never came:\n{run.tail()}")
@@ -174,17 +176,18 @@ class Deployment:
             time.sleep(0.1)
 
     def _answers(self) -> bool:
-        context = None if self._tls is None else ssl.create_default_context(cafile=self._tls.authority)
-        scheme = "http" if self._tls is None else "https"
+        url, trust = f"http://{self.address}/health", None
+        if self._tls is not None:
+            url = url.replace("http", "https")
+            trust = ssl.create_default_context(cafile=self._tls.authority)
         try:
-            urllib.request.urlopen(f"{scheme}://{self.address}/health", timeout=2, context=context)
-        except (OSError, urllib.error.URLError):
+            with urllib.request.urlopen(url, timeout=2, context=trust):
+                return True
+        except OSError:  # refused, or no answer yet
             return False
-        return True
 
     def _start(self, program: str, *arguments: str) -> Started:
-        self._started += 1
-        log = self.folder / f"{self._started:02d}-{program}.log"
+        log = self.folder / f"{len(self._started):02d}-{program}.log"
         command = [str(Path(sys.executable).parent / program), *arguments]
         with log.open("wb") as file:
             process = subprocess.Popen(
@@ -196,7 +199,9 @@ class Deployment:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        return Started(f"{program} {arguments[0]}", process, log)
+        started = Started(f"{program} {arguments[0]}", process, log)
+        self._started.append(started)
+        return started
 
 
 def free_port() -> int:
@@ -223,7 +228,8 @@ def write_app(folder: Path, server: str, client: str, config: Mapping[str, Value
     lines = [
         '[project]\nname = "app"\nversion = "1.0.0"\nlicense = "Apache-2.0"\ndependencies = []',
         '[tool.flwr.app]\npublisher = "tests"',
-        '[tool.flwr.app.components]\nserverapp = "parts:server_app"\nclientapp = "parts:client_app"',
+        "[tool.flwr.app.components]",
+        'serverapp = "parts:server_app"\nclientapp = "parts:client_app"',
         "[tool.flwr.app.config]",
         *(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in config.items()),
     ]

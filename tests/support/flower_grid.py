@@ -17,7 +17,10 @@ from flwr.app.message import make_message
 from flwr.clientapp import ClientApp
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    no_object_id_recompute,
+)
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
@@ -207,8 +210,8 @@ class LocalGrid(Grid):
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """The replies that are there."""
         now, wanted = self.clock(), list(message_ids)
-        there = [id for id in wanted if id in self._replies and self._replies[id][0] <= now]
-        return [self._replies.pop(id)[1] for id in there]
+        there = [one for one in wanted if one in self._replies and self._replies[one][0] <= now]
+        return [self._replies.pop(one)[1] for one in there]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -241,6 +244,7 @@ class LocalGrid(Grid):
         else:
             reply = self._faulty(message, fault)
         if reply is not None:
+            reply = _carried(reply)  # it may be one that has been pulled before
             # Whoever answers, answers this very message.
             reply.metadata.__dict__["_reply_to_message_id"] = message.metadata.message_id
             self._replies[message.metadata.message_id] = (ready, reply)
@@ -276,10 +280,12 @@ class LocalGrid(Grid):
         if stores and kept:
             self.states[node] = _taken(context.state)
         reply = _carried(reply)
-        self.passed.append(Passed(node, *step_of(message), _carried(message), _carried(reply)))
+        self.passed.append(Passed(node, *step_of(message), message, reply))
         return reply
 
-    def _found(self, table: Mapping[Any, Any], node: int, step: int | None, round: int | None) -> Any:
+    def _found(
+        self, table: Mapping[Any, Any], node: int, step: int | None, round: int | None
+    ) -> Any:
         return table.get((node, step, round), table.get((node, step, None)))
 
 
@@ -290,11 +296,11 @@ def node_id(index: int) -> int:
 
 def _carried(message: Message) -> Message:
     """The message after it was taken apart and put together again."""
-    contents = {id: part.deflate() for id, part in get_all_nested_objects(message).items()}
-    arrived = inflate_object_from_contents(message.object_id, contents)
+    name, contents = _taken(message)
+    arrived = inflate_object_from_contents(name, contents)
     if not isinstance(arrived, Message):
         raise TypeError(type(arrived))
-    arrived.metadata.__dict__["_message_id"] = message.object_id
+    arrived.metadata.__dict__["_message_id"] = name
     return arrived
 
 
@@ -304,15 +310,15 @@ def _superlink(message: Message, code: int) -> Message:
     return reply
 
 
-def _taken(state: RecordDict) -> Snapshot:
-    return state.object_id, {
-        id: part.deflate() for id, part in get_all_nested_objects(state).items()
-    }
+def _taken(whole: Message | RecordDict) -> Snapshot:
+    with no_object_id_recompute():
+        parts = get_all_nested_objects(whole)
+        return whole.object_id, {name: part.deflate() for name, part in parts.items()}
 
 
 def _restored(snapshot: Snapshot) -> RecordDict:
-    id, contents = snapshot
-    state = inflate_object_from_contents(id, dict(contents))
+    name, contents = snapshot
+    state = inflate_object_from_contents(name, dict(contents))
     if not isinstance(state, RecordDict):
         raise TypeError(type(state))
     return state

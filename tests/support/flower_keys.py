@@ -53,11 +53,11 @@ class NodeKey:
     public: Path
 
     @property
-    def subject(self) -> bytes:
-        """The public key as DER, SubjectPublicKeyInfo."""
+    def pem(self) -> bytes:
+        """The public key as the SuperLink tells it to apps."""
         key = serialization.load_ssh_public_key(self.public.read_bytes())
         return key.public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
 
 

@@ -83,10 +83,10 @@ class Socket:
 
 def sockets(processes: list[int]) -> list[Socket]:
     """The TCP and UDP sockets of ``processes``, from the kernel's tables."""
-    owners = {}
+    owners: dict[str, int] = {}
     for process in processes:
         try:
-            links = [os.readlink(path) for path in (PROC / str(process) / "fd").iterdir()]
+            links = [str(path.readlink()) for path in (PROC / str(process) / "fd").iterdir()]
         except OSError:
             continue
         owners |= {link[8:-1]: process for link in links if link.startswith("socket:[")}

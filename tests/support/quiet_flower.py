@@ -35,7 +35,7 @@ class QuietFlower:
         self._turned_to = folder / "connections"
         self._seen: set[str] = set()
         self._over = threading.Event()
-        self._watch = threading.Thread(target=self._look, daemon=True)
+        self._watch = threading.Thread(target=self._watched, daemon=True)
         for name in ("home", "flwr", "site"):
             (folder / name).mkdir(parents=True)
         (folder / "home" / "ray_bootstrap_config.yaml").write_text(CLUSTER)
@@ -61,6 +61,9 @@ class QuietFlower:
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
+            # Each message has a process of its own, and none should compile what another did.
+            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
+            "PYTHONDONTWRITEBYTECODE": "",
         }
 
     def processes(self) -> dict[int, str]:
@@ -73,12 +76,16 @@ class QuietFlower:
         lines = self._turned_to.read_text().splitlines() if self._turned_to.exists() else []
         return sorted({*lines, *self._seen})
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """See which sockets there are now."""
+        for found in marked_processes.sockets(marked_processes.marked(self.mark)):
+            if found.leaves:
+                what = marked_processes.command(found.process)[:120]
+                self._seen.add(f"socket {found.near} to {found.far} of {what}")
+
+    def _watched(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
-            for found in marked_processes.sockets(marked_processes.marked(self.mark)):
-                if found.leaves:
-                    what = marked_processes.command(found.process)[:120]
-                    self._seen.add(f"socket {found.near} to {found.far} of {what}")
+            self.look()
 
     def __enter__(self) -> Self:
         self._watch.start()

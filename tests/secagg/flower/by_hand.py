@@ -37,6 +37,7 @@ from secagg.flower.records import (
     add_request,
     read_answer,
 )
+from secagg.flower.store import STATE_PATH
 from secagg.flower.terms import Terms, content_digest, context
 from secagg.flower.training import model_of
 from secagg.full.announcement import Announcement
@@ -82,7 +83,7 @@ def arrays(named: Mapping[str, NDArray[Any]]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(array)) for name, array in named.items()})
 
 
-def train_content(**config: int) -> RecordDict:
+def train_content(**config: float) -> RecordDict:
     return RecordDict({"arrays": arrays(MODEL), "config": ConfigRecord({"lr": 0.5, **config})})
 
 
@@ -122,18 +123,19 @@ def mean(partitions: Iterable[int]) -> dict[str, NDArray[Any]]:
     """The weighted mean that a sum over these nodes holds."""
     who = list(partitions)
     total = sum(weight(p) for p in who)
-    return {
-        name: sum(weight(p) * trained(p)[name].astype(np.float64) for p in who) / total
-        for name in MODEL
+    weighted = {
+        name: [weight(p) * trained(p)[name].astype(np.float64) for p in who] for name in MODEL
     }
+    return {name: np.sum(parts, axis=0) / total for name, parts in weighted.items()}
 
 
 @dataclass
 class Keys:
-    """Files of a malicious round: identities, and the operator's roster."""
+    """Files of a malicious round: identities, the operator's roster, and marks."""
 
     folder: Path
     clients: tuple[int, ...]
+    on_disk: bool = True
     node_config: dict[int, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -148,6 +150,8 @@ class Keys:
                 ROSTER_PATH: str(self.folder / "roster.bin"),
                 OPERATOR: OPERATOR_KEY.public.hex(),
             }
+            if self.on_disk:
+                self.node_config[client][STATE_PATH] = str(self.folder / f"{client}.marks")
 
 
 class RemoteClient:
@@ -308,7 +312,7 @@ def grid_of(
     make_app: Callable[[], ClientApp] = app,
     *,
     keys: Keys | None = None,
-    more: Mapping[int, UserConfig] | None = None,
+    more: Mapping[int, Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> LocalGrid:
     """n nodes; client u on number u - 1, with its files, and whatever ``more`` says for it."""
@@ -329,5 +333,3 @@ def stored(grid: LocalGrid, client: int) -> bytes:
     """What a client's node has of ours, as bytes; empty where there is nothing."""
     state = grid.state(list(grid.configs)[client - 1])
     return bytes(state.config_records[RECORD]["data"]) if RECORD in state else b""  # type: ignore[arg-type]
-
-

@@ -219,7 +219,7 @@ def test_whatever_a_message_holds_it_is_declined_and_nothing_else(
     more: dict[str, Any], data: st.DataObject
 ) -> None:
     grid: LocalGrid = grid_of(3)
-    proper = {
+    proper: dict[str, Any] = {
         "version": 1,
         "step": data.draw(st.integers(HELLO, 5)),
         "round": 0,

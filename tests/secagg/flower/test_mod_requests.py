@@ -1,4 +1,4 @@
-"""What a client makes of requests: each is answered once, and what breaks a rule ends the session."""
+"""What a client makes of requests: each is answered once; a broken rule ends the session."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -84,12 +84,17 @@ def test_a_repeated_request_changes_nothing(variant: str, step: Step, tmp_path: 
     assert first.data
 
 
+def folder(path: Path, name: str) -> Path:
+    (path / name).mkdir()
+    return path / name
+
+
 @pytest.mark.parametrize("step", STEPS[1:])
 def test_a_request_before_its_time_changes_nothing(step: Step, tmp_path: Path) -> None:
-    ahead = round_of("malicious", tmp_path).upto(step)
+    ahead = round_of("malicious", folder(tmp_path, "ahead")).upto(step)
     request = request_for(ahead, step)
     for due in STEPS[: step - 1]:
-        behind = round_of("malicious", tmp_path).upto(due)
+        behind = round_of("malicious", folder(tmp_path, due.name)).upto(due)
         before = stored(behind.grid, 1)
         assert declined(behind, request) is Code.STALE
         assert stored(behind.grid, 1) == before
@@ -206,6 +211,15 @@ def test_a_client_that_left_a_session_takes_part_in_another_one() -> None:
     assert np.abs(again.unmask()["bias"] - mean(range(N))["bias"]).max() <= 2.0**-16
 
 
+def test_a_round_of_another_session_ends_the_one_under_way() -> None:
+    """One round at a time: what an older one would still ask for is gone."""
+    round = Round(grid_of(N)).upto(Step.UNMASKING)
+    request = request_for(round, Step.UNMASKING)
+    Round(round.grid, session=OTHER).clients[1].advertise()
+    assert declined(round, request) is Code.STALE
+    round.unmask(2, 3, 4)
+
+
 def test_another_type_of_message_ends_the_session() -> None:
     def make() -> ClientApp:
         made = app()
@@ -236,7 +250,7 @@ def test_a_client_with_other_terms_than_the_others_ends_the_session(more: dict[s
         "metrics": {"loss": 10.0},
     }
     assert Terms.make(**shared) == round.terms  # type: ignore[arg-type]
-    right, told = round.terms, Terms.make(**{**shared, **more})  # type: ignore[arg-type]
+    right, told = round.terms, Terms.make(**{**shared, **more})
     for u in round.params.clients:
         round.terms = told if u == 1 else right
         round.server.receive_keys(round.clients[u].advertise())
@@ -259,8 +273,6 @@ def test_a_client_bound_to_another_context_shares_no_mask_with_the_others() -> N
     request, round.content = request_for(round, Step.MASKED_INPUT), victim
     # What the others sealed does not open for it, so it leaves before it masks anything.
     assert declined(round, request) is Code.REFUSED
-
-
 
 
 @pytest.mark.parametrize("bound", [b"", bytes(32)])
@@ -379,8 +391,6 @@ def test_keys_for_the_next_round_save_its_first_step() -> None:
     second.mask()
     means = second.unmask()
     assert np.abs(means["bias"] - mean(range(N))["bias"]).max() <= 2.0**-16
-
-
 
 
 def test_an_offer_may_be_dropped_for_a_full_round() -> None:

@@ -123,11 +123,25 @@ def test_only_metrics_that_the_policy_names_are_averaged() -> None:
     refuses(Policy(metrics=()), params, terms("loss"))
 
 
-def test_a_client_that_insists_on_marks_on_disk_takes_no_others() -> None:
-    Policy(durable=True).check_marks(durable=True)
-    Policy().check_marks(durable=False)
-    with pytest.raises(PeerError, match="secagg-state"):
-        Policy(durable=True).check_marks(durable=False)
+@pytest.mark.parametrize(
+    ("durable", "variant", "needed"),
+    [
+        (None, "semi-honest", False),
+        (None, "malicious", True),
+        (False, "malicious", False),
+        (True, "semi-honest", True),
+    ],
+)
+def test_marks_must_be_on_disk_in_the_malicious_variant_or_if_the_policy_says_so(
+    durable: bool | None, variant: Any, needed: bool
+) -> None:
+    policy, params = Policy(durable=durable), round_of(10, 6, variant=variant)
+    policy.check_marks(params, durable=True)
+    if needed:
+        with pytest.raises(PeerError, match="secagg-state"):
+            policy.check_marks(params, durable=False)
+    else:
+        policy.check_marks(params, durable=False)
 
 
 def test_a_policy_goes_to_worker_processes() -> None:
@@ -149,7 +163,7 @@ def test_a_policy_goes_to_worker_processes() -> None:
         {"colluding": 1.0},
         {"colluding": float("inf")},
         {"sparse": 1},
-        {"durable": None},
+        {"durable": 1},
         {"metrics": "loss"},
     ],
 )

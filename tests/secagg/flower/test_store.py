@@ -176,10 +176,15 @@ def test_the_record_is_out_of_the_state_while_the_store_is_open() -> None:
 
 def test_the_store_is_put_back_whatever_happens_meanwhile() -> None:
     ctx = context()
-    with pytest.raises(KeyboardInterrupt), opened(ctx, {}) as store:
-        store.held = HELD
-        ctx.state = RecordDict()
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with opened(ctx, {}) as store:
+            store.held = HELD
+            ctx.state = RecordDict()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     with opened(ctx, {}) as store:
         assert store.held == HELD
 
@@ -215,9 +220,14 @@ def test_a_state_that_is_not_ours_stays_as_it_is(record: ConfigRecord | ArrayRec
 def test_what_is_taken_out_comes_back() -> None:
     ctx = context()
     ctx.state[RECORD] = ConfigRecord({"data": b"x"})
-    with pytest.raises(ValueError), taken_out(ctx):
-        assert not ctx.state
-        raise ValueError
+
+    def failing() -> None:
+        with taken_out(ctx):
+            assert not ctx.state
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        failing()
     assert ctx.state[RECORD]["data"] == b"x"
     empty = context()
     with taken_out(empty):

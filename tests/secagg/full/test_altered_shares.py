@@ -107,8 +107,8 @@ def test_a_twin_that_checks_no_secret_gives_a_wrong_sum() -> None:
 class WrongSeed(Client):
     """Commits to a seed that it does not share."""
 
-    def share_keys(self, roster: Any) -> Any:
-        return changed(super().share_keys(roster), check=bytes(32))
+    def share_keys(self, roster: Any, *, context: bytes | None = None) -> Any:
+        return changed(super().share_keys(roster, context=context), check=bytes(32))
 
 
 def test_a_dealer_who_shares_another_secret_ends_the_round() -> None:

@@ -151,7 +151,7 @@ def test_shares_of_another_round_do_not_open() -> None:
 class Nonsense(Client):
     """Seals 68 bytes that are no pair of shares, for everybody."""
 
-    def share_keys(self, roster: Roster) -> Any:
+    def share_keys(self, roster: Roster, *, context: bytes | None = None) -> Any:
         secrets = self._secrets
         assert secrets is not None
         peers = np.array([at for at in range(5) if at != self.at])

@@ -144,7 +144,7 @@ def test_who_is_told_of_clients_with_another_context_does_not_mask(
                 assert isinstance(client.mask(delivery, world.x[u]), MaskedInput)
                 continue
             few = len(named) < T
-            with pytest.raises(AbortError if few else PeerError, match="3 needed|do not open"):
+            with pytest.raises(AbortError if few else PeerError, match=r"3 needed|do not open"):
                 client.mask(delivery, world.x[u])
             assert client.phase is Phase.ABORTED
             assert client._secrets is None

@@ -2,7 +2,8 @@
 
 Two sessions and several rounds of each are under way at once, among the same four clients, each
 with an honest server. The network keeps every message that was ever sent and gives it to whomever
-it likes; it also forges rosters, deliveries and requests out of what it has. In every state:
+it likes; it also forges rosters, deliveries and requests out of what it has. Clients are suspended
+between any two messages, and go on from there or from any older copy of theirs. In every state:
 
 - what refuses a message is left as it was, or is a client that has refused for good;
 - a client that has refused says nothing more in any round of the session, nor enters one;
@@ -66,7 +67,16 @@ from tests.secagg.full.replicas import (
 )
 from tests.secagg.full.turns import turns
 from tests.secagg.full.twins import AnswersTwice
-from tests.secagg.full.world import OTHER_SESSION, SESSION, VARIANTS, bits, inputs, params, total
+from tests.secagg.full.world import (
+    OTHER_SESSION,
+    SESSION,
+    VARIANTS,
+    bits,
+    inputs,
+    params,
+    signing,
+    total,
+)
 
 FOUR = (2, 5, 9, 11)
 T = 3
@@ -102,7 +112,8 @@ class Live:
 
     forged: whether a client took a message that its server did not send.  sent: messages by client
     and kind.  sealed: by sender and receiver.  signed: signatures by client and set.
-    kinds: by holder and owner, the kinds of shares that have left.
+    kinds: by holder and owner, the kinds of shares that have left.  copies: by client, its bytes
+    each time it was suspended.  put_back: who may go on from an older one.
     """
 
     params: RoundParams
@@ -116,6 +127,10 @@ class Live:
     kinds: defaultdict[tuple[int, int], set[int]] = field(
         default_factory=lambda: defaultdict(set), repr=False
     )
+    copies: defaultdict[int, list[bytes]] = field(
+        default_factory=lambda: defaultdict(list), repr=False
+    )
+    put_back: set[int] = field(default_factory=set)
 
 
 class AnyNetwork(RuleBasedStateMachine):
@@ -220,6 +235,52 @@ class AnyNetwork(RuleBasedStateMachine):
             assert state_of_server(live.server) == before
 
     @rule(data=st.data(), u=st.sampled_from(FOUR))
+    def restart_a_client(self, data: st.DataObject, u: int) -> None:
+        live = self._any_live(data)
+        if self._suspend(live, u):
+            self._resume(live, u, live.copies[u][-1])
+
+    @rule(data=st.data(), u=st.sampled_from(FOUR))
+    def put_a_client_back(self, data: st.DataObject, u: int) -> None:
+        """It goes on from any copy of it that ever was, and may be asked all that it was asked."""
+        live = self._any_live(data)
+        self._suspend(live, u)
+        if not live.copies[u] or (live.params.session, u) in self.burnt:
+            return
+        live.put_back.add(u)
+        self._resume(live, u, data.draw(st.sampled_from(live.copies[u])))
+        if data.draw(st.booleans()):
+            route = (live.params.session, live.params.round, u)
+            for kind, text in list(self.mail):
+                message = kind.from_bytes(text)
+                address = (message.session, message.round, message.client)
+                if kind in QUESTION.values() and route == address:
+                    self._to_client(live, u, kind, text)
+
+    def _suspend(self, live: Live, u: int) -> bool:
+        client = live.clients.get(u)
+        if client is None:
+            return False
+        before, silent = state_of_client(client), (live.params.session, u) in self.burnt
+        try:
+            live.copies[u].append(client.suspend())
+        except StateError:
+            assert state_of_client(client) == before
+            assert silent or client.phase in (Phase.DONE, Phase.ABORTED)
+            return False
+        assert not silent
+        assert client._secrets is None
+        return True
+
+    def _resume(self, live: Live, u: int, data: bytes) -> None:
+        more = {"history": live.clients[u]._history, **signing(live.params, u)}
+        try:
+            assert self.kind.resume(live.params, data, **more).suspend() == data
+            live.clients[u] = self.kind.resume(live.params, data, **more)
+        except ToolkitError as error:
+            raise AssertionError("a client does not go on from its own bytes") from error
+
+    @rule(data=st.data(), u=st.sampled_from(FOUR))
     def notify(self, data: st.DataObject, u: int) -> None:
         live = self._any_live(data)
         self._ask(live, u, lambda: live.server.notice(u))
@@ -279,6 +340,9 @@ class AnyNetwork(RuleBasedStateMachine):
         try:
             message = client.advertise()
         except StateError:
+            if client.phase is Phase.ABORTED and before != state_of_client(client):
+                self._is_over(live, client)
+                return
             assert state_of_client(client) == before
             assert silent or client.phase is not Phase.NEW
             return
@@ -313,7 +377,9 @@ class AnyNetwork(RuleBasedStateMachine):
         except ToolkitError as error:
             self._typed(error)
             final = client.phase is Phase.ABORTED and was is not Phase.ABORTED
-            if final:
+            if final and isinstance(error, StateError):
+                self._is_over(live, client)
+            elif final:
                 assert not silent
                 assert client._secrets is None
                 self.burnt.add((live.params.session, u))
@@ -341,6 +407,12 @@ class AnyNetwork(RuleBasedStateMachine):
             assert not live.params.malicious or (u, message.members) in live.signed
             self._note_shares(live, client, reply, held)
         return reply
+
+    @staticmethod
+    def _is_over(live: Live, client: Client) -> None:
+        """A copy that came late: over, but not its session."""
+        assert client.client in live.put_back
+        assert client._secrets is None
 
     @staticmethod
     def _final_if_aborted(error: ToolkitError, final: bool) -> None:
@@ -455,7 +527,14 @@ class Forgetful(Client):
         super().__init__(agreed, client, **{**more, "history": History()})
 
 
-@pytest.mark.parametrize("twin", [AnswersTwice, Forgiving, Forgetful])
+class Unmarked(Client):
+    """Its steps are not written down."""
+
+    def _claim(self, step: Step) -> None:
+        return
+
+
+@pytest.mark.parametrize("twin", [AnswersTwice, Forgiving, Forgetful, Unmarked])
 def test_a_broken_twin_is_caught(twin: type[Client]) -> None:
     class Broken(AnyNetwork):
         kind = twin

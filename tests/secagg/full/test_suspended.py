@@ -1,7 +1,7 @@
 """A client that is suspended between its steps and goes on from bytes: the same client, or none."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -119,7 +119,7 @@ def test_a_suspended_client_is_over(name: Phase) -> None:
     assert phase(client) is Phase.SUSPENDED
     assert client._secrets is None
     done = Driven(client.params).before(Step.UNMASKING)
-    calls = [
+    calls: list[Callable[[], object]] = [
         client.suspend,
         client.advertise,
         lambda: client.share_keys(done.server.roster(ME)),

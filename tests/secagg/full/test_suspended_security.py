@@ -1,10 +1,10 @@
 """Copies of a client answer no more than one client: each step once, whoever restores what.
 
-The bytes of a suspended client can be copied, kept, and restored as often as one likes; so a server
-that may make a client's owner go back (a crash, a state that was not written) could ask one copy for
+The bytes of a suspended client can be copied, kept, and restored as often as one likes. A server
+that makes a client's owner go back (a crash, a state that was not written) could ask one copy for
 the share of a seed and another for that of a key, or have one mask serve two inputs. The history,
-which never goes back, stops it. Against a twin of the history that does not mark steps both attacks
-end with a client's input, exactly.
+which never goes back, stops it. Against a twin of it that marks no steps both attacks end with a
+client's input, exactly.
 """
 
 import threading
@@ -28,6 +28,7 @@ from tests.secagg.full.forgeries import HONEST, MALICIOUS, ME, own_key_altered, 
 from tests.secagg.full.hostile import ClosedError, Hostile
 from tests.secagg.full.replicas import new_client, new_server
 from tests.secagg.full.turns import Turn, turns
+from tests.secagg.full.twins import Stepless
 from tests.secagg.full.world import (
     CLIENTS,
     VARIANTS,
@@ -55,13 +56,6 @@ def on_disk(folder: Path) -> Watermark:
 def watermark(request: pytest.FixtureRequest, tmp_path: Path) -> Watermark:
     make: Callable[[Path], Watermark] = request.param
     return make(tmp_path)
-
-
-class Stepless(History):
-    """A twin that marks rounds and refusals, but no steps."""
-
-    def step(self, session: bytes, client: int, round: int, step: int) -> None:
-        self.check(session, client)
 
 
 def resumed(agreed: RoundParams, data: bytes, history: History) -> Client:
@@ -150,7 +144,9 @@ def test_two_copies_in_two_threads_give_one_answer(history: type[History]) -> No
         with suppress(StateError):
             answers.append(client.unmask(question))
 
-    threads = [threading.Thread(target=ask, args=each) for each in zip(copies, questions, strict=True)]
+    threads = [
+        threading.Thread(target=ask, args=each) for each in zip(copies, questions, strict=True)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -348,8 +344,7 @@ def test_what_masks_an_input_is_not_in_the_bytes_once_it_is_masked() -> None:
         "opening": 4,
         "pairs": 4,
     }
-    for values in found.values():
-        assert not any(value in data for value in values)
+    assert not any(value in data for group in found.values() for value in group)
     world.opened()
 
 

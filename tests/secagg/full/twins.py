@@ -1,10 +1,11 @@
-"""Broken twins of the client and of the params: each lacks one thing that a claim rests on."""
+"""Broken twins of clients, histories and params: each lacks one thing that a claim rests on."""
 
 from typing import Any
 
 from mpc.core.keys import PUBLIC_BYTES, KeyPair
 from mpc.core.ring import RingArray
 from secagg.full.client import Client, Phase
+from secagg.full.history import History
 from secagg.full.masking import client_streams, unmask
 from secagg.full.messages import Delivered, MaskedInput, Step, UnmaskRequest, UnmaskShares
 from secagg.full.neighbourhoods import Members
@@ -71,6 +72,13 @@ class OneKeyForTheSession(Client):
         assert self._secrets is not None
         self._secrets._mask = KeyPair(coins(f"{agreed.session!r} {client}").bytes(32))
         self._secrets.keys = self._secrets.keys[:PUBLIC_BYTES] + self._secrets._mask.public
+
+
+class Stepless(History):
+    """A twin that marks rounds and refusals, but no steps."""
+
+    def step(self, session: bytes, client: int, round: int, step: int) -> None:
+        self.check(session, client)
 
 
 class Lax(RoundParams):
