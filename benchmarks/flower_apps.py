@@ -157,6 +157,8 @@ class WatchedGrid(Grid):
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         sent = list(messages)
+        if not sent:  # nobody is asked to evaluate
+            return []
         self._watched.leave(step_of(sent[0].content))
         with self._watched.in_grid():
             replies = list(self._inner.send_and_receive(sent, timeout=timeout))

@@ -8,28 +8,21 @@ Model: a Ray cluster trusts whoever reaches its ports with all that it holds, an
     cluster that is started here listens on the loopback address alone, and wants a token that only
     this process and its children know, so that no other user of the machine gets in. One that was
     started elsewhere is as safe as its owner made it.
-Leaks: no usage statistics, and no probes for the clouds that this machine might be in.
+Leaks: of a cluster that is started here no usage statistics, and no probes for the clouds that this
+    machine might be in; its files are in a temporary folder, which is deleted in the end.
 """
 
-import os
-import shutil
-import signal
 import socket
-import tempfile
-import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from mpc.core.checks import integer
-from mpc.core.errors import MissingLibraryError, ParameterError, StateError, ToolkitError
-from mpc.core.rng import SYSTEM_RNG
+from mpc.core.errors import MissingLibraryError, ParameterError, ToolkitError
 from recsys.engine import RAY, ChunkT, CurrentT, Engine, PartT, Shared, SharedT
+from recsys.engine_facts import Facts
+from recsys.engine_surroundings import LOOPBACK, Surroundings, processors
 from recsys.errors import EngineError
 
 ATTEMPTS = 3
@@ -41,41 +34,11 @@ SLOTS = 2
 START_SECONDS = 120.0
 """How long a worker may take to start, before none counts as coming."""
 
+LOCAL_CLUSTER = "local"
+"""What Ray calls a cluster that it starts, whatever other ones there are."""
+
 _ANSWER_SECONDS = 10.0
 _ERRORS_ALONE = 40  # the level of errors in Python's logging
-_LONGEST_FOLDER = 20
-"""Characters: a socket below the temporary folder has about 80 more, and may have 103."""
-
-_ONE_THREAD = dict.fromkeys(
-    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
-)
-"""A worker has one processor."""
-
-_QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # What workers and machines say would else come to our output, which may be one JSON object.
-    "RAY_DEDUP_LOGS": "1",
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
-    # Else Ray warns that it will some day leave variables of accelerators alone.
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
-_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""Ray then takes 127.0.0.1 for the address of this machine, on Linux too."""
-
-_CLUSTER_FILE = "cluster_name: x\nprovider: {type: local}\navailable_node_types: {}\n"
-"""In the home folder, it keeps Ray from asking the metadata servers of clouds."""
-
-_LIBRARIES = ("privrec", "ray", "numpy", "scipy", "torch")
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a worker says of itself. versions: of Python and of what it computes with."""
-
-    machine: str
-    versions: Mapping[str, str]
-    probe: bytes
 
 
 class Worker:
@@ -84,7 +47,7 @@ class Worker:
     def keep(self, shared: Shared) -> Facts:
         """Take what a training shares, in place of an earlier one's; the worker is then ready."""
         self._shared = shared
-        return Facts(socket.gethostname(), versions(), shared.probe())
+        return Facts.here(shared)
 
     def run(
         self, function: Callable[..., Any], current: Any, chunk: Any
@@ -103,6 +66,7 @@ class RayEngine(Engine):
     one that runs here; None starts one on this machine, which ends with the engine.
     tell: called with a sentence where something is worth knowing, such as a worker's death.
     Raises ParameterError for other arguments. The engine is for a process that has not used Ray.
+    After an EngineError there is nothing to do but to close it.
     """
 
     name = RAY
@@ -115,33 +79,45 @@ class RayEngine(Engine):
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._wanted = None if workers is None else integer("workers", workers, 1, 1 << 16)
+        if address is not None:
+            host_of(address)
         self._address = address
-        self._host = "" if address is None else host_of(address)
         self._tell = tell
         self._ray: Any = None
-        self._folder: Path | None = None
-        self._variables: dict[str, str | None] = {}
+        self._surroundings: Surroundings | None = None
         self._count = 0
         self._idle = deque[Any]()
         self._starting: dict[Any, Any] = {}
         self._failed_starts = 0
         self._odd_machines: set[str] = set()
 
+    def check(self) -> None:
+        """What can be known before anything is started.
+
+        Raises MissingLibraryError without Ray, and ParameterError where no cluster answers.
+        """
+        try:
+            metadata.version(RAY)
+        except metadata.PackageNotFoundError:
+            raise _missing() from None
+        if self._address not in (None, "auto"):
+            _check_answer(str(self._address))
+
     def start(self, shared: Shared) -> None:
         """See ``Engine.start``. It returns when the first worker is ready; others may join later.
 
         A second call begins another training, with the same workers.
-
-        Raises MissingLibraryError without Ray, ParameterError where no cluster answers, and
-        EngineError where a worker has other versions of what it computes with.
+        Raises what ``check`` does, and EngineError where a worker has other versions of what it
+        computes with.
         """
         if self._ray is None:
-            check_ray(self._wanted, self._address)
+            self.check()
             self._connect()
+            self._tell(f"engine {self.name}: {self.describe()}")
         workers = dict.fromkeys([*self._idle, *self._starting.values()])
         self._idle.clear()
         self._starting.clear()
-        self._facts = Facts(socket.gethostname(), versions(), shared.probe())
+        self._facts = Facts.here(shared)
         self._kept = self._ray.put(shared)
         for worker in workers:
             self._starting[worker.keep.remote(self._kept)] = worker
@@ -149,8 +125,6 @@ class RayEngine(Engine):
             self._add_worker()
         while not self._idle:
             self._welcome(self._first_of(self._starting, START_SECONDS))
-        if not workers:
-            self._tell(f"engine {self.name}: {self.describe()}")
 
     def map(
         self,
@@ -167,9 +141,8 @@ class RayEngine(Engine):
                 worker, at = self._idle.popleft(), waiting.popleft()
                 running[worker.run.remote(function, here, chunks[at])] = worker, at
             # A chunk may take its time; a worker may not, where nothing else goes on.
-            ended = self._first_of(
-                {**running, **self._starting}, None if running else START_SECONDS
-            )
+            seconds = None if running else START_SECONDS
+            ended = self._first_of({**running, **self._starting}, seconds)
             if ended not in running:
                 self._welcome(ended)
                 continue
@@ -196,85 +169,54 @@ class RayEngine(Engine):
     def describe(self) -> str:
         """See ``Engine.describe``."""
         many = "1 worker" if self._count == 1 else f"{self._count:,} workers"
-        return f"{many} on {'this machine' if self._address is None else f'{self._address}'}"
+        where = "this machine" if self._address is None else f"the cluster at {self._address}"
+        return f"{many} on {where}"
 
     def close(self) -> None:
         """See ``Engine.close``. What was started here is gone afterwards, its files too."""
+        surroundings, self._surroundings = self._surroundings, None
         ray, self._ray = self._ray, None
-        if ray is not None:
-            with _own_handlers():
-                ray.shutdown()
-        for name, value in self._variables.items():
-            _set(name, value)
-        self._variables = {}
         self._idle.clear()
         self._starting.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        if surroundings is None:
+            return
+        try:
+            if ray is not None:
+                with surroundings.of_its_own():
+                    ray.shutdown()
+        finally:
+            surroundings.restore()
 
     def _connect(self) -> None:
         """Load Ray, and start a cluster or join one."""
-        local = self._address is None
-        loopback = local or self._host.startswith("127.") or self._host in ("localhost", "auto")
-        self._folder = _private_folder()
-        wanted = {**_QUIET, **(_LOOPBACK if loopback else {})}
-        if local:
-            # A cluster that a variable names is for others.
-            wanted |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token(), "RAY_ADDRESS": ""}
-            wanted |= _ONE_THREAD
-        self._variables = {name: os.environ.get(name) for name in wanted}
-        for name, value in wanted.items():
-            _set(name, value or None)
+        starts = self._address is None
+        self._surroundings = Surroundings(starts=starts)
         try:
-            import ray  # noqa: PLC0415 - it reads its environment when it is loaded
-        except ModuleNotFoundError as error:
+            self._ray = _loaded(starts=starts)
+            settings: dict[str, Any] = {"address": self._address}
+            if starts:
+                settings = {
+                    "address": LOCAL_CLUSTER,
+                    "num_cpus": self._wanted or processors(),
+                    "include_dashboard": False,
+                    "_temp_dir": str(self._surroundings.folder),
+                }
+            with self._surroundings.of_its_own():
+                self._ray.init(log_to_driver=False, logging_level=_ERRORS_ALONE, **settings)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             self.close()
-            if error.name != "ray":
+            if isinstance(error, ToolkitError):
                 raise
-            raise missing() from None
-        home = os.environ.get("HOME")
-        _set("HOME", str(self._folder / "home"))
-        try:
-            self._check_process(ray, loopback=loopback)
-            with _own_handlers():
-                ray.init(
-                    address="local" if local else self._address,
-                    num_cpus=self._wanted or _processors() if local else None,
-                    include_dashboard=False if local else None,
-                    log_to_driver=False,
-                    logging_level=_ERRORS_ALONE,
-                    _temp_dir=str(self._folder) if local else None,
-                )
-        except ToolkitError:
+            raise EngineError(
+                f"Ray does not start {'here' if starts else f'at {self._address}'}: "
+                f"{_last_line(error)}",
+                remedy="see that `ray status` works there, or choose the engine local",
+            ) from error
+        except BaseException:
             self.close()
             raise
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            ray.shutdown()
-            self.close()
-            where = "here" if local else f"at {self._address}"
-            raise EngineError(
-                f"Ray does not start {where}: {_last_line(error)}",
-                remedy="train with the engine local, or see that `ray status` works there",
-            ) from error
-        finally:
-            _set("HOME", home)
-        self._ray = ray
-        self._actor = ray.remote(num_cpus=1)(Worker)
-        self._count = self._wanted or max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-    def _check_process(self, ray: Any, *, loopback: bool) -> None:
-        if ray.is_initialized():
-            raise EngineError(
-                "this process uses Ray already", remedy="call ray.shutdown() before the training"
-            )
-        # Where Ray was loaded before, what it takes for its address is decided.
-        if loopback and not ray.util.get_node_ip_address().startswith("127."):
-            raise EngineError(
-                "Ray was loaded before the engine, and would listen to other machines",
-                remedy="train in a process of its own, or set "
-                f"{next(iter(_LOOPBACK))}=0 before Python starts",
-            )
+        self._actor = self._ray.remote(num_cpus=1)(Worker)
+        self._count = self._wanted or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _add_worker(self) -> None:
         worker = self._actor.remote()
@@ -307,61 +249,33 @@ class RayEngine(Engine):
             self._add_worker()
             return
         self._failed_starts = 0
-        self._compare(facts)
-        self._idle.extend([worker] * SLOTS)
-
-    def _compare(self, facts: Facts) -> None:
-        for name, version in self._facts.versions.items():
-            other = facts.versions.get(name)
-            if other != version:
-                raise EngineError(
-                    f"a worker on {facts.machine} has {name} {other}, and this process {version}",
-                    remedy="install the same versions on every machine of the cluster",
-                )
+        self._facts.check(facts)
         if facts.probe != self._facts.probe and facts.machine not in self._odd_machines:
             self._odd_machines.add(facts.machine)
             self._tell(
                 f"workers on {facts.machine} round otherwise than this process: the digest will "
                 "not be that of one process"
             )
+        self._idle.extend([worker] * SLOTS)
 
     def _replace(self, worker: Any, at: int, chunks: int, deaths: int) -> None:
         """Another worker for one that died over chunk ``at``, unless too many have."""
         if deaths >= ATTEMPTS:
             raise EngineError(
                 f"{deaths} workers died over the same work, chunk {at + 1} of {chunks} of a round",
-                remedy="a smaller chunk takes less memory",
+                remedy="see whether memory has run out",
             )
         self._tell(f"a worker died; its chunk, {at + 1} of {chunks} of a round, is done again")
         self._idle = deque(other for other in self._idle if other != worker)
         self._add_worker()
 
 
-def check_ray(workers: int | None, address: str | None) -> None:
-    """What can be known before anything is started: raises as ``RayEngine`` and its ``start`` do."""
-    host = RayEngine(workers, address)._host
-    try:
-        metadata.version("ray")
-    except metadata.PackageNotFoundError:
-        raise missing() from None
-    if address is not None and host != "auto":
-        _check_answer(address)
-
-
-def missing() -> MissingLibraryError:
-    """The error where Ray is not installed."""
-    return MissingLibraryError(
-        f"the engine {RAY} needs ray, which is not installed",
-        remedy="pip install 'privrec[ray]', or train with the engine local",
-    )
-
-
 def host_of(address: str) -> str:
-    """The host of an address, or ``auto``. ParameterError for what is neither that nor HOST:PORT."""
-    host, colon, port = address.rpartition(":")
+    """The host of HOST:PORT, or ``auto``. ParameterError for what is neither."""
     if address == "auto":
         return address
-    if not colon or not host or "/" in host or not (port.isascii() and port.isdecimal()):
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not (port.isascii() and port.isdecimal()):
         raise ParameterError(
             f"ray_address must be HOST:PORT or auto, got {address!r}",
             remedy="take the address that `ray start --head` printed",
@@ -369,73 +283,44 @@ def host_of(address: str) -> str:
     return host
 
 
-def versions() -> dict[str, str]:
-    """Of Python's minor release and of the libraries that decide what comes out."""
-    found = {"Python": ".".join(map(str, _python()))}
-    for name in _LIBRARIES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "none"
-    return found
+def _loaded(*, starts: bool) -> Any:
+    """The module, unless it is of no use in this process."""
+    try:
+        import ray  # noqa: PLC0415 - it reads its environment when it is loaded
+    except ModuleNotFoundError as error:
+        if error.name != RAY:
+            raise
+        raise _missing() from None
+    if ray.is_initialized():
+        raise EngineError(
+            "this process uses Ray already", remedy="call ray.shutdown() before the training"
+        )
+    # Where Ray was loaded before, what it takes for its address is decided.
+    if starts and not ray.util.get_node_ip_address().startswith("127."):
+        raise EngineError(
+            "Ray was loaded before the engine, and would listen to other machines",
+            remedy=f"train in a process of its own, or set {LOOPBACK}=0 before Python starts",
+        )
+    return ray
 
 
-def _python() -> tuple[int, int]:
-    import sys  # noqa: PLC0415
-
-    return sys.version_info[:2]
+def _missing() -> MissingLibraryError:
+    return MissingLibraryError(
+        f"the engine {RAY} needs ray, which is not installed",
+        remedy="pip install 'privrec[ray]', or choose the engine local",
+    )
 
 
 def _check_answer(address: str) -> None:
-    """ParameterError where nothing listens, which Ray would wait a minute for."""
-    host, _, port = address.rpartition(":")
+    """ParameterError where nothing listens, for which Ray would wait a minute."""
+    port = int(address.rpartition(":")[2])
     try:
-        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
-    except OSError as error:
+        socket.create_connection((host_of(address), port), timeout=_ANSWER_SECONDS).close()
+    except (OSError, OverflowError) as error:
         raise ParameterError(
-            f"no Ray cluster answers at {address} ({error.strerror or error})",
+            f"no Ray cluster answers at {address} ({error})",
             remedy="start one with `ray start --head`, and take the address that it prints",
         ) from None
-
-
-@cache
-def _token() -> str:
-    """What a cluster of this process wants to see; Ray reads it once in a process."""
-    return SYSTEM_RNG.bytes(32).hex()
-
-
-def _private_folder() -> Path:
-    """For Ray's files, readable by its owner alone, with a home folder in it."""
-    base = tempfile.gettempdir()
-    folder = Path(tempfile.mkdtemp("", "privrec-ray-", base if len(base) < _LONGEST_FOLDER else "/tmp"))
-    (folder / "home").mkdir()
-    (folder / "home" / "ray_bootstrap_config.yaml").write_text(_CLUSTER_FILE)
-    return folder
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@contextmanager
-def _own_handlers() -> Iterator[None]:
-    """SIGTERM is handled afterwards as it was before; Ray takes it over."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
-
-
-def _set(name: str, value: str | None) -> None:
-    if value is None:
-        with suppress(KeyError):
-            del os.environ[name]
-    else:
-        os.environ[name] = value
 
 
 def _last_line(error: BaseException) -> str:

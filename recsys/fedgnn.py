@@ -113,7 +113,7 @@ class FedGNNLearner:
         shared = first_shared(config, parts.n_items, weights, sim)
         self.state = State.start({"mean": np.array([mean]), **shared, **own}, private=own)
         self._engine = engine or LocalEngine()
-        # Parts of a sum are short, and so worth forming where what they add up would have to travel.
+        # A sum is short, and worth forming where what it adds up would have to travel.
         adder = adder_of(self.aggregation, self.pseudo) if self._engine.remote else None
         shared = StarShared(config, self.devices, self._dropout, adder)
         start_on(self._engine, shared, self.clock)

@@ -86,7 +86,7 @@ class PriRecLearner:
         )
         self.scorer: Scorer = MachineScorer(features)
         self._engine = engine or LocalEngine()
-        # Parts of a sum are short, and so worth forming where what they add up would have to travel.
+        # A sum is short, and worth forming where what it adds up would have to travel.
         adder = self.sums.adder if self._engine.remote else None
         shared = PriRecShared(config, features, self.batches, sim, adder)
         start_on(self._engine, shared, self.clock)

@@ -92,7 +92,7 @@ class Sums(ABC):
     """Gradient entries that the clip bound changed, over the whole run."""
 
     adder: Adder | None = None
-    """Forms the parts that ``combine`` takes; None where a sum needs each member's own gradients."""
+    """Forms the parts that ``combine`` takes; None where a sum needs what each member sends."""
 
     def __init__(self, drop_outs: DropOuts | None = None) -> None:
         self._drop_outs = drop_outs

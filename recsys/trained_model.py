@@ -98,7 +98,7 @@ class TrainedModel(ABC, Generic[ConfigT, FilesT]):
             raise ParameterError(
                 f"{self.config.model} trains in one process, and has no work for the engine "
                 f"{engine.name}",
-                remedy=f"choose the engine {LOCAL}, or one of the models prirec, prirec- and fedgnn",
+                remedy=f"choose the engine {LOCAL}, or the model prirec, prirec- or fedgnn",
             )
         self._engine = engine
 

@@ -47,9 +47,9 @@ class EngineChoice:
         if self.name not in ENGINES:
             raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, got {self.name!r}")
         if self.name == RAY:
-            from recsys.engine_ray import check_ray  # noqa: PLC0415 - most trainings need none
+            from recsys.engine_ray import RayEngine  # noqa: PLC0415 - most trainings need none
 
-            check_ray(self.workers, self.address)
+            RayEngine(self.workers, self.address).check()
             return
         for option, value in (("workers", self.workers), ("ray_address", self.address)):
             if value is not None:

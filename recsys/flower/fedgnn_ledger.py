@@ -92,6 +92,7 @@ def _figures(trained: Trained, within: str) -> Release:
         "the recommender; of training and validation everybody, as the learning curve",
         trained.epochs + 1,
         within,
-        "They come in the sums of gradients, and are exact but for rounding. The RMSE decides when "
-        "training stops.",
+        "They come in the sums of gradients. Numbers are exact and the same in every round, so "
+        "that of a node that is missing in one of them shows in the difference. The RMSE decides "
+        "when training stops.",
     )

@@ -49,6 +49,9 @@ from recsys.ratings.pseudo import PseudoItems, pseudo_keys
 from recsys.simulation import SimulationRng
 from recsys.training import Arrays
 
+LOSS = "privrec-epsilon"
+"""The key of ``node_config`` for the largest loss about a coordinate that a node consents to."""
+
 _CANDIDATE, _BEST = "candidate.", "best."
 _MODEL = "model"
 
@@ -108,6 +111,7 @@ class FedGNNNode:
                 "a seed tells every coin of a node, also those that protect its users",
                 remedy="leave seed out of a deployment",
             )
+        self._check_noise(node_config.get(LOSS))
         self.left_out = held.left_out
         seeded = config.seed is not None
         seed = memory.run.experiment_seed() if config.seed is None else config.seed
@@ -243,6 +247,20 @@ class FedGNNNode:
             high=parts.high,
         )
         write_rating_model(folder, files, config)
+
+    def _check_noise(self, most: object) -> None:
+        """Refuse less noise than this node insists on, whatever the run's settings say."""
+        if most is None:
+            return
+        if not isinstance(most, int | float) or isinstance(most, bool) or not most > 0:
+            raise ParameterError(f"{LOSS} must be a positive number, got {most!r}")
+        mechanism = encoding_of(self.config, 1).mechanism
+        if mechanism is None or mechanism.epsilon > most:
+            told = "no noise" if mechanism is None else f"epsilon {mechanism.epsilon:.4g}"
+            raise PrivacyRefusal(
+                f"the run has {told} for a coordinate, this node insists on at most {most:g}",
+                remedy="change the settings clip and laplace of the run",
+            )
 
     def _check_size(self) -> None:
         """Refuse what is beyond the announced bounds: it would be cut, or show itself."""

@@ -49,7 +49,7 @@ class Adder:
 
 
 def adder_of(aggregation: Aggregation, pseudo: PseudoItems | None) -> Adder | None:
-    """What forms the parts that ``aggregation`` combines; None where it needs every client's own."""
+    """What forms the parts that ``aggregation`` combines; None where it needs each client's own."""
     if not isinstance(aggregation, Combining):
         return None
     plan = aggregation.plan

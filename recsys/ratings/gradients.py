@@ -75,7 +75,7 @@ class GridGradients:
 
 @dataclass(frozen=True, eq=False)
 class PartSum:
-    """What some clients of a round add up to before noise, on the grid: exact, however it is parted.
+    """What some clients of a round add up to before noise: exact, however a round is parted.
 
     clients: how many there are.  total: int64 (size,), of their whole vectors.
     senders: int64 (n_items,), how many upload an item.  clipped: entries that a bound changed.

@@ -18,7 +18,7 @@ from typing import Any
 
 import recsys.prirec
 from mpc.core.errors import ToolkitError
-from recsys.engine import Engine, LocalEngine, Shared
+from recsys.engine import Engine, Shared
 from recsys.engine_ray import RayEngine
 from recsys.fedgnn import FedGNN, FedGNNLearner
 from recsys.prirec import PriRec, PriRecLearner
@@ -139,7 +139,8 @@ def main() -> None:
         found |= deaths(engine, folder)
         address = engine._ray.get_runtime_context().gcs_address
         found["joins"] = [joins(address, token=token) for token in (False, True)]
-        found["folder"] = str(engine._folder)
+        assert engine._surroundings is not None
+        found["folder"] = str(engine._surroundings.folder)
     found["afterwards"] = surroundings()
     print(json.dumps(found))
 

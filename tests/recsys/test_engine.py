@@ -193,14 +193,14 @@ def test_a_model_of_visits_without_work_for_workers_refuses_them(model: str) -> 
 
 def test_a_model_of_ratings_without_work_for_workers_refuses_them() -> None:
     fresh = Biases(rating_settings(model="bias"))
-    with pytest.raises(ParameterError, match="^bias trains in one process"):
+    with pytest.raises(ParameterError, match=r"^bias trains in one process"):
         fresh.fit(low_rank(), engine=Elsewhere())
     assert fresh.fit(low_rank(), engine=LocalEngine()).history_
 
 
 @pytest.mark.parametrize("address", ["ray://head:1", "head", ":1", "head:", "head:x", "a/b:1", ""])
 def test_an_address_is_a_host_and_a_port(address: str) -> None:
-    with pytest.raises(ParameterError, match="^ray_address must be HOST:PORT or auto"):
+    with pytest.raises(ParameterError, match=r"^ray_address must be HOST:PORT or auto"):
         RayEngine(address=address)
     assert host_of("auto") == "auto"
     assert host_of("10.0.0.7:6379") == "10.0.0.7"
@@ -208,7 +208,7 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])
 def test_workers_are_counted_from_one(workers: Any) -> None:
-    with pytest.raises(ParameterError, match="^workers must"):
+    with pytest.raises(ParameterError, match=r"^workers must"):
         RayEngine(workers)
 
 
@@ -257,7 +257,7 @@ def test_without_ray_the_command_says_what_to_install(
         return version(name)
 
     monkeypatch.setattr(metadata, "version", without_ray)
-    with pytest.raises(MissingLibraryError, match="^the engine ray needs ray"):
+    with pytest.raises(MissingLibraryError, match=r"^the engine ray needs ray"):
         RayEngine(1).start(Empty())
     result = run("train", "prirec", *QUICK, "--engine", "ray", "--out", "out")
     assert result.code == 2
@@ -291,7 +291,7 @@ def test_a_failed_engine_leaves_the_run_and_says_how_to_go_on(
         return honest(shared, v, chunk)
 
     monkeypatch.setattr(recsys.prirec, "prirec_round", fails)
-    for epochs, kept in ((0, "no epoch is done yet"), (1, "epoch 1 is kept")):  # noqa: B007
+    for epochs, kept in ((0, "no epoch is done yet"), (1, "epoch 1 is kept")):
         result = run("train", "prirec", *QUICK, "--out", "out", "--force")
         assert result.code == 1
         assert f"error: 3 workers died; {kept}\n" in result.err

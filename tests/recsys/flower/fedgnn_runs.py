@@ -62,6 +62,11 @@ def app() -> Any:
     return client_app(mods=[SecAggMod(Policy())])
 
 
+def wary_app() -> Any:
+    """Of nodes that take part in the malicious variant alone."""
+    return client_app(mods=[SecAggMod(Policy(variant="malicious"))])
+
+
 def grid_of(run: Mapping[str, Any], nodes: int | Mapping[int, Any] = NODES) -> LocalGrid:
     return LocalGrid(app, nodes, run_config=dict(run))
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,10 @@ from recsys.ratings.registry import load_rating_model
 from recsys.report.rating_ledger import build_rating_ledger
 from recsys.run import MemoryRun
 from recsys.simulation import SimulationRng
+from secagg.flower.keyring import write_identity
+from secagg.full.identity import Identity
 from secagg.full.messages import Step
+from secagg.signed_roster import Entry, SignedRoster
 from tests.recsys.flower.fedgnn_runs import (
     ITEMS,
     NODE_IDS,
@@ -39,9 +41,10 @@ from tests.recsys.flower.fedgnn_runs import (
     in_one_process,
     over_flower,
     trained,
+    wary_app,
 )
 from tests.support.cli import Run
-from tests.support.flower_grid import Fault
+from tests.support.flower_grid import Fault, LocalGrid
 
 # The same model.
 
@@ -130,6 +133,33 @@ def test_over_flower_and_by_plain_sums_it_is_the_same_with_batches() -> None:
     one, other = over_flower(grid_of(run)), Plain(run).server().train()
     assert one.batches == other.batches == 3
     assert model_digest(one.state.best_arrays) == model_digest(other.state.best_arrays)
+
+
+def test_with_identities_against_a_malicious_server_it_is_the_same(tmp_path: Path) -> None:
+    operator, configs, entries = Identity.generate(), {}, []
+    for index, node in enumerate(NODE_IDS):
+        mine = Identity.generate()
+        write_identity(tmp_path / f"{index}.key", mine)
+        entries.append(Entry(index, f"node {index}", mine.public))
+        configs[node] = {
+            "partition-id": index,
+            "num-partitions": NODES,
+            "secagg-identity": str(tmp_path / f"{index}.key"),
+            "secagg-roster": str(tmp_path / "roster"),
+            "secagg-operator": operator.public.hex(),
+        }
+    SignedRoster.sign(entries, operator).write(tmp_path / "roster")
+    run = {
+        **SMALL,
+        "variant": "malicious",
+        "roster": str(tmp_path / "roster"),
+        "operator": operator.public.hex(),
+    }
+    found = over_flower(LocalGrid(wary_app, configs, run_config=run))
+    expected = trained("sums")[0].state.best_arrays
+    assert model_digest(found.state.best_arrays) == model_digest(expected)
+    with pytest.raises(AbortError, match="3 rounds in a row"):
+        over_flower(LocalGrid(wary_app, configs, run_config=SMALL))
 
 
 # Nodes that leave.
@@ -345,10 +375,15 @@ def test_small_batches_are_refused() -> None:
         Plain({**SMALL, "cohort": 10}).server().train()
 
 
-@pytest.mark.parametrize("bound", ["node_users", "node_ratings"])
-def test_a_node_beyond_what_was_announced_takes_no_part(bound: str) -> None:
-    task = replace(Task(counts=True, node_users=USERS, node_ratings=999), **{bound: 3})
-    with pytest.raises(ParameterError, match=f"more {bound.removeprefix('node_')} than the 3"):
+@pytest.mark.parametrize(
+    ("what", "task"),
+    [
+        ("users", Task(counts=True, node_users=3, node_ratings=999)),
+        ("ratings", Task(counts=True, node_users=USERS, node_ratings=3)),
+    ],
+)
+def test_a_node_beyond_what_was_announced_takes_no_part(what: str, task: Task) -> None:
+    with pytest.raises(ParameterError, match=f"more {what} than the 3 that were announced"):
         Plain(SMALL).found(0, {}, task)
 
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Message, MetricRecord
 
+from mpc.core.errors import ParameterError
 from recsys.data.rating_catalogue import resolve
+from recsys.errors import PrivacyRefusal
 from recsys.flower.fedgnn_task import Task
 from recsys.flower.node_memory import NodeRun
 from secagg.flower.records import RECORD, VECTOR
@@ -150,6 +152,27 @@ def test_pseudo_items_and_noise_go_with_uploads_and_not_with_sums() -> None:
     assert touched() == ITEMS
     assert touched(aggregate="clear") < rated
     assert touched(aggregate="clear") + 3 <= touched(aggregate="clear", pseudo=5) <= rated + 5
+
+
+def test_a_node_that_insists_on_noise_gives_nothing_without() -> None:
+    """Epsilon 4 for a coordinate is 2 clip / laplace, and the run's settings are not its own."""
+    arrays, task = {"items": np.zeros((ITEMS, 1))}, Task(node_users=USERS, node_ratings=999)
+    noisy, quiet = {"clip": 0.1, "laplace": 0.05, "dim": 0}, {"dim": 0}
+
+    def found(run: dict[str, object], most: object) -> None:
+        plain = Plain({**SMALL, **run})
+        plain.configs[0]["privrec-epsilon"] = most
+        plain.found(0, arrays, task)
+
+    found(noisy, 4.0)
+    for run, most, problem in (
+        (noisy, 3.9, "epsilon 4 for a coordinate, this node insists on at most 3.9"),
+        (quiet, 1e9, "no noise for a coordinate"),
+    ):
+        with pytest.raises(PrivacyRefusal, match=problem):
+            found(run, most)
+    with pytest.raises(ParameterError, match="must be a positive number"):
+        found(noisy, "4")
 
 
 def test_the_steps_of_users_do_not_depend_on_other_nodes() -> None:
