@@ -125,6 +125,7 @@ def _train(run: RunFolder, settings: Settings, training: Training, console: Cons
         console.progress(training.epoch_line(record, costs()))
 
     run.meter = lambda: costs().to_dict()
+    run.listener = console.status
     if run.checkpoints:
         console.note(f"going on after epoch {run.checkpoints} of {run.path}")
     training.fit(run, progress)
