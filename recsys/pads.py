@@ -35,12 +35,20 @@ MAX_BLOCK = 1 << 10
 Part = Callable[[int, int], RingArray]
 """(start, stop) -> these elements of every member's vector, (members, stop - start)."""
 
+Tell = Callable[[str], None]
+"""Takes a few words on how far something is that takes long."""
+
+
+def silent(text: str) -> None:
+    """Nobody listens."""
+
 
 class CohortPads:
     """Agrees all pair keys, once; afterwards ``begin`` and ``run_round`` serve round after round.
 
     Nothing is ever checkpointed: a run that resumes makes a new object, under new sessions and
     keys, and starts it at any round.
+    tell: hears of every cohort that has agreed.
     """
 
     def __init__(
@@ -52,6 +60,7 @@ class CohortPads:
         min_cohort: int,
         watermark: Watermark,
         network: LocalNetwork,
+        tell: Tell = silent,
     ) -> None:
         sizes = [members.size for members in cohorts]
         self._dim = dim
@@ -60,7 +69,8 @@ class CohortPads:
         self._block = block_rounds(sizes, self._chunks * self._chunk, ring)
         self._expanded_to = 0
         self._cohorts = []
-        for members in cohorts:
+        for done, members in enumerate(cohorts):
+            tell(f"key agreement: {done} of {len(cohorts)} cohorts")
             params = PadParams(
                 session=SYSTEM_RNG.bytes(16),
                 clients=tuple(int(user) for user in members),

@@ -193,10 +193,17 @@ class PriRecLearner:
         config, size = self.config, self.features.dim * self.config.factors
         least, network = config.min_cohort, self.traffic
         if config.secagg == "full":
-            return CohortRounds(self.cohorts, size, ring, min_cohort=least, network=network)
-        marks = run.watermark()
+            return CohortRounds(
+                self.cohorts, size, ring, min_cohort=least, network=network, tell=run.tell
+            )
         return CohortPads(
-            self.cohorts, size, ring, min_cohort=least, watermark=marks, network=network
+            self.cohorts,
+            size,
+            ring,
+            min_cohort=least,
+            watermark=run.watermark(),
+            network=network,
+            tell=run.tell,
         )
 
 

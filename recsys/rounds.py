@@ -15,6 +15,7 @@ from mpc.core.ring import Ring, RingArray
 from mpc.core.rng import SYSTEM_RNG
 from recsys.drop_outs import missing
 from recsys.errors import PrivacyRefusal
+from recsys.pads import Tell, silent
 from secagg.full.history import History
 from secagg.full.messages import AdvertiseKeys, MaskedInput, SharedKeys, Step, UnmaskShares
 from secagg.full.params import RoundParams
@@ -30,6 +31,7 @@ class CohortRounds:
     """One session for each cohort; ``run`` serves round after round, in rising order.
 
     cohorts: int32 arrays of rising users.  min_cohort: the fewest summands of a sum.
+    tell: hears of every round of a cohort, for each takes seconds where cohorts are large.
     Nothing is checkpointed: a run that resumes makes a new object, under new sessions.
     """
 
@@ -41,7 +43,9 @@ class CohortRounds:
         *,
         min_cohort: int,
         network: LocalNetwork,
+        tell: Tell = silent,
     ) -> None:
+        self._tell = tell
         self._dim, self._ring, self._least = dim, ring, min_cohort
         self._network = network
         self._clients = [tuple(int(user) for user in members) for members in cohorts]
@@ -62,6 +66,7 @@ class CohortRounds:
         Raises AbortError for too few others.
         """
         clients = self._clients[cohort]
+        self._tell(f"round {round_ + 1}: cohort {cohort + 1} of {len(self._clients)}")
         params = round_params(
             self._sessions[cohort], round_, clients, self._ring, self._dim, self._least
         )

@@ -41,6 +41,9 @@ class Run(Protocol):
     def watermark(self) -> Watermark:
         """The high-water mark of this process's pad keys."""
 
+    def tell(self, text: str) -> None:
+        """Say how far a step is that takes long; called often."""
+
     def load(self) -> Snapshot | None:
         """The newest snapshot, or None at the start."""
 
@@ -66,6 +69,9 @@ class MemoryRun:
     def watermark(self) -> Watermark:
         """Pad keys end with the process, so a mark in memory suffices."""
         return MemoryWatermark()
+
+    def tell(self, text: str) -> None:
+        """Nobody listens."""
 
     def load(self) -> Snapshot | None:
         """Nothing is kept."""

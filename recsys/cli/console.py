@@ -4,11 +4,16 @@ import json
 import re
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 _CLEAR_LINE = "\r\x1b[2K"
+
+_TERMINAL_SECONDS = 1.0
+_FILE_SECONDS = 15.0
+"""The least time between two lines of ``status``, the first one included."""
 
 
 @dataclass
@@ -22,6 +27,7 @@ class Console:
     quiet: bool = False
     verbose: bool = False
     _open_line: bool = field(default=False, repr=False)
+    _last_status: float | None = field(default=None, repr=False)
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> Self:
@@ -47,6 +53,16 @@ class Console:
             self._open_line = True
         else:
             print(text, file=sys.stderr, flush=True)
+
+    def status(self, text: str) -> None:
+        """How far a long step is: called often, shown now and then."""
+        now = time.monotonic()
+        terminal = sys.stderr.isatty() and not self.verbose
+        if self._last_status is None:
+            self._last_status = now
+        if now - self._last_status >= (_TERMINAL_SECONDS if terminal else _FILE_SECONDS):
+            self._last_status = now
+            self.progress(text)
 
     def note(self, text: str) -> None:
         """Something worth knowing that is not part of the result."""

@@ -24,8 +24,10 @@ class RatingTraining:
     libraries: Sequence[str]
 
     def __init__(self, data: str, config: RatingConfig) -> None:
+        # What is wrong with the command comes before what is wrong with the installation.
+        found = find_ratings(data)
         self._model = rating_class(config.model)(config)
-        self._ratings = find_ratings(data).load()
+        self._ratings = found.load()
         self._config = config
         self.name = self._ratings.name
         self.libraries = libraries_of(config.model)

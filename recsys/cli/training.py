@@ -148,6 +148,7 @@ def _train(
         console.progress(training.epoch_line(record, costs()))
 
     run.meter = lambda: costs().to_dict()
+    run.listener = console.status
     if run.checkpoints:
         console.note(f"going on after epoch {run.checkpoints} of {run.path}")
     run.use_engine(choice.name)

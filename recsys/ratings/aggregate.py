@@ -99,7 +99,7 @@ def open_aggregation(
         return SimulatedSum(plan)
     if secure:
         full = config.secagg == "full"
-        return FullSum(plan, network) if full else PaddedSum(plan, run, network)
+        return FullSum(plan, run, network) if full else PaddedSum(plan, run, network)
     return UploadedSum(plan, pseudo, network) if protocol else ClearSum(plan, pseudo)
 
 

@@ -83,11 +83,18 @@ class MeanRating:
         cohorts: CohortPads | CohortRounds
         least, network = self._least, self._network
         if self._full:
-            cohorts = CohortRounds(self._groups, 2, _RING, min_cohort=least, network=network)
+            cohorts = CohortRounds(
+                self._groups, 2, _RING, min_cohort=least, network=network, tell=self._run.tell
+            )
         else:
-            marks = self._run.watermark()
             cohorts = CohortPads(
-                self._groups, 2, _RING, min_cohort=least, watermark=marks, network=network
+                self._groups,
+                2,
+                _RING,
+                min_cohort=least,
+                watermark=self._run.watermark(),
+                network=network,
+                tell=self._run.tell,
             )
             cohorts.begin(0, 1)
         totals = [cohorts.run_round(group, 0, vectors) for group, vectors in enumerate(encoded)]

@@ -125,6 +125,7 @@ class PaddedSum(SecureAggregation):
             min_cohort=plan.config.min_cohort,
             watermark=run.watermark(),
             network=network,
+            tell=run.tell,
         )
 
     def begin(self, round_: int, end: int) -> None:
@@ -154,7 +155,7 @@ class PaddedSum(SecureAggregation):
 class FullSum(SecureAggregation):
     """Everybody's real work in the full protocol; one member's vector is held at a time."""
 
-    def __init__(self, plan: Plan, network: LocalNetwork) -> None:
+    def __init__(self, plan: Plan, run: Run, network: LocalNetwork) -> None:
         super().__init__(plan)
         self._rounds = CohortRounds(
             plan.cohorts,
@@ -162,6 +163,7 @@ class FullSum(SecureAggregation):
             plan.encoding.quantizer.ring,
             min_cohort=plan.config.min_cohort,
             network=network,
+            tell=run.tell,
         )
 
     def _ring_sum(

@@ -10,8 +10,8 @@ Error: below one step of 2^-frac_bits for each entry, and unbiased: exactly for 
     a bias, and counted.
 Differs: without noise as ``secagg.quantize.Quantizer``, which cuts first and then rounds; with it
     as ``ldp.clipped_laplace.ClippedLaplace``, which rounds first, so that the bound is an integer.
-    Those take a coin of 64 bits for each entry. Here it has 16, which decide all but one entry in
-    65,536; that one takes 64 more.
+    Coins of an entry are bound to what it belongs to, not to its place in an array: 16 bits decide
+    all but one entry in 65,536; that one takes 64 more.
 """
 
 import math

@@ -85,6 +85,8 @@ class RunFolder(HeldFolder):
     ) -> None:
         self.meter: Callable[[], dict[str, Any]] | None = None
         """Asked at each checkpoint for plain values that ``spent`` gives back after a resume."""
+        self.listener: Callable[[str], None] | None = None
+        """Hears how far a long step is."""
         path = Path(folder)
         if not force:
             _check_free(path, new=settings is not None)
@@ -181,6 +183,11 @@ class RunFolder(HeldFolder):
         if not self._run["answers_given"]:
             self._write_run(answers_given=True)
         return keys
+
+    def tell(self, text: str) -> None:
+        """See ``recsys.run.Run``."""
+        if self.listener is not None:
+            self.listener(text)
 
     def watermark(self) -> FileWatermark:
         """The marks of all pad keys that any process of this run has used.

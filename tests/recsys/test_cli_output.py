@@ -120,6 +120,17 @@ def test_a_terminal_gets_one_line_that_is_rewritten(
     assert capsys.readouterr().out == "done\n"
 
 
+def test_the_state_of_a_long_step_is_shown_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("recsys.cli.console.time.monotonic", lambda: now)
+    console = Console()
+    for now in (100.0, 114.0, 115.5, 116.0, 131.0):
+        console.status(f"cohort {now:g}")
+    assert capsys.readouterr().err == "cohort 115.5\ncohort 131\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -88,6 +88,20 @@ def test_no_stretch_of_a_stream_is_claimed_twice(monkeypatch: pytest.MonkeyPatch
     assert not any(a[0] == b[0] and a[1].overlaps(b[1]) for a, b in combinations(claims, 2))
 
 
+def test_every_cohort_that_agrees_is_told() -> None:
+    told = list[str]()
+    CohortPads(
+        COHORTS,
+        5,
+        RING,
+        min_cohort=3,
+        watermark=MemoryWatermark(),
+        network=LocalNetwork(),
+        tell=told.append,
+    )
+    assert told == ["key agreement: 0 of 2 cohorts", "key agreement: 1 of 2 cohorts"]
+
+
 def test_a_round_serves_once() -> None:
     pads = opened()
     pads.begin(0, 3)

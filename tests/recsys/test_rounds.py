@@ -50,6 +50,15 @@ def test_only_the_vectors_of_those_who_stay_are_asked_for() -> None:
     assert asked == [0, 1, 2, 5, 6, 7, 8]
 
 
+def test_every_round_of_a_cohort_is_told_before_it_begins() -> None:
+    told = list[str]()
+    rounds = CohortRounds(
+        COHORTS, DIM, RING, min_cohort=3, network=LocalNetwork(), tell=told.append
+    )
+    rounds.run(1, 4, lambda at: vectors(1)[at])
+    assert told == ["round 5: cohort 2 of 2"]
+
+
 def test_every_round_has_keys_of_its_own_and_a_round_is_served_once() -> None:
     network = LocalNetwork(record=True)
     rounds = opened(network)

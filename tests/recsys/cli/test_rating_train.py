@@ -273,6 +273,10 @@ def test_a_missing_library_is_told_with_its_remedy(
     assert "fedgnn needs torch, which is not installed" in ran.err
     assert "remedy: pip install 'privrec[gnn]'" in ran.err
     assert list(Path().iterdir()) == []
+    ran = run("train", "fedgnn", "--data", "nowhere.csv")
+    assert ran.code == 2
+    assert "nowhere.csv" in ran.err
+    assert "torch" not in ran.err
 
 
 def test_help_and_models_of_visits_load_no_network_library() -> None:
