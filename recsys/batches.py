@@ -68,10 +68,7 @@ class UserBatches:
         self._shuffled: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None
 
     def shuffle(self, epoch: int) -> None:
-        """Order each user's samples by the coins of (user, POI, epoch), unless it has just done so.
-
-        Nothing else depends on the order of calls.
-        """
+        """Order each user's samples by the coins of (user, POI, epoch), once for an epoch."""
         if epoch == self._epoch:
             return
         pairs = self._pairs

@@ -203,10 +203,8 @@ class RayEngine(Engine):
                 }
             with self._surroundings.of_its_own():
                 self._ray.init(log_to_driver=False, logging_level=_ERRORS_ALONE, **settings)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except (RuntimeError, ValueError, OSError) as error:
             self.close()
-            if isinstance(error, ToolkitError):
-                raise
             raise EngineError(
                 f"Ray does not start {'here' if starts else f'at {self._address}'}: "
                 f"{_last_line(error)}",

@@ -67,9 +67,7 @@ class Adder:
 
     quantizers: Sequence[Quantizer]
 
-    def add(
-        self, cohort: int, gradients: Floats, coins: Rng, gone: NDArray[np.intp]
-    ) -> PartSum:
+    def add(self, cohort: int, gradients: Floats, coins: Rng, gone: NDArray[np.intp]) -> PartSum:
         """The ring sum of some members' gradients (c, d), without the rows ``gone``.
 
         Raises DivergenceError where a gradient is not finite.
@@ -77,9 +75,7 @@ class Adder:
         check_gradients(gradients)
         quantizer = self.quantizers[cohort]
         encoded, clipped = quantizer.encode(gradients, rng=coins)
-        return PartSum(
-            quantizer.ring.sum(_staying(encoded, gone), axis=0), int(clipped.sum())
-        )
+        return PartSum(quantizer.ring.sum(_staying(encoded, gone), axis=0), int(clipped.sum()))
 
 
 class Sums(ABC):

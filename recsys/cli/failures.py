@@ -56,12 +56,8 @@ def explain(error: Exception, command: str = "privrec") -> Failure:
         return interrupted()
     if isinstance(error, click.ClickException):
         return _usage(error, command)
-    if isinstance(error, EngineError):
-        return Failure(INTERNAL, type(error).__name__, error.message, error.remedy)
     if isinstance(error, ToolkitError):
-        refused = isinstance(error, PrivacyRefusal | BudgetError)
-        code = REFUSED if refused else BAD_INPUT
-        return Failure(code, type(error).__name__, error.message, error.remedy)
+        return Failure(_code(error), type(error).__name__, error.message, error.remedy)
     if isinstance(error, _PATH_ERRORS) and error.filename is not None:
         message = f"{error.filename}: {error.strerror}"
         return Failure(BAD_INPUT, type(error).__name__, message, "check path and permissions")
@@ -69,6 +65,13 @@ def explain(error: Exception, command: str = "privrec") -> Failure:
     detail = " ".join(str(error).split())
     message = f"internal error: {type(error).__name__}: {detail}".rstrip(": ")
     return Failure(INTERNAL, type(error).__name__, message, "run again with -v for the traceback")
+
+
+def _code(error: ToolkitError) -> int:
+    if isinstance(error, PrivacyRefusal | BudgetError):
+        return REFUSED
+    # Workers that die are no mistake of the caller's.
+    return INTERNAL if isinstance(error, EngineError) else BAD_INPUT
 
 
 def _usage(error: click.ClickException, command: str) -> Failure:

@@ -20,6 +20,7 @@ from mpc.core.errors import ParameterError
 from mpc.core.ring import Ring
 from recsys.data.rating_split import split_ratings
 from recsys.data.ratings import Triples
+from recsys.engine import split
 from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.fedgnn import first_of_users, merged
 from recsys.flower.fedgnn_settings import FedGNNSettings
@@ -180,8 +181,15 @@ class FedGNNNode:
         dropout = None
         if config.dropout:
             dropout = Dropout(config.dropout, self.parts.n_items, self._sim)
-        upload, squares = client_round(config, self.scorer.devices, members, state, dropout, epoch)
-        vector, clipped = self._sum.of(upload, epoch)
+        vector, clipped, squares = self._layout.nothing(), 0, 0.0
+        for part in split(members, config.chunk):
+            upload, errors = client_round(
+                config, self.scorer.devices, members[part], state, dropout, epoch
+            )
+            added, cut = self._sum.of(upload, epoch)
+            vector += added
+            clipped += cut
+            squares += errors
         most = self._catalogue.most(self._task.node_users, self._task.node_ratings)
         return vector, clipped, min(squares, most[ERRORS])
 

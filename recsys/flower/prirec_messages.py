@@ -56,7 +56,8 @@ class Joining(Message, frozen=True, tag="prirec.joining"):
     def config(self) -> TrainConfig:
         """The model's settings. WireError for something else."""
         try:
-            return TrainConfig.from_dict(json.loads(self.settings))
+            values = json.loads(self.settings)
+            return TrainConfig.from_dict(values if isinstance(values, dict) else {"": values})
         except (ParameterError, TypeError, ValueError) as error:
             raise WireError("the message has no settings of PriRec") from error
 

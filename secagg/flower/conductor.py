@@ -317,7 +317,10 @@ class _Round:
             asked = [ask(step, client, **announced) for client in plan.params.clients]
             self._trip(step, asked, AdvertiseKeys, server.receive_keys)
         clients = self._closed(step, server.close_keys)
-        bound, step = context(plan.terms, order.digest, order.message_type), Step.SHARE_KEYS
+        known = self._conductor.roster
+        roster = b"" if known is None else known.digest
+        bound = context(plan.terms, order.digest, order.message_type, roster)
+        step = Step.SHARE_KEYS
         server.bind(bound)
         asked = [ask(step, c, server.roster(c).to_bytes(), context=bound) for c in clients]
         self._trip(step, asked, SharedKeys, server.receive_shares)

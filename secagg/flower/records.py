@@ -80,6 +80,21 @@ _TEXTS = {
 }
 
 
+_FIRST = "SecAggMod must be the first in ClientApp(mods=[...])"
+
+_FLOWER = {
+    1: "the app cannot be loaded",
+    2: f"the app raised an exception; {_FIRST}",
+    3: "the message is not there any more",
+    4: "the reply is not there any more",
+    5: "the node is not there",
+    6: f"a mod refused the message; {_FIRST}",
+    7: "the app's bundle is invalid",
+    8: "the app crashed",
+}
+"""What the codes of Flower's own errors mean here."""
+
+
 def reason(error: Error) -> str:
     """What the server says about an error of a client's: our own text for our own codes.
 
@@ -88,7 +103,8 @@ def reason(error: Error) -> str:
     try:
         return _TEXTS[Code(error.code)]
     except ValueError:
-        return f"Flower reports error {error.code}"
+        meaning = _FLOWER.get(error.code, "unknown")
+        return f"Flower reports error {error.code}: {meaning}"
 
 
 @dataclass(frozen=True)

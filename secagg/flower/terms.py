@@ -160,13 +160,14 @@ class Terms(Message, frozen=True, tag="flower.terms"):
         return Field(name, array.shape, array.dtype, int(bound) if whole else bound)
 
 
-def context(terms: Terms, content: bytes, message_type: str) -> bytes:
+def context(terms: Terms, content: bytes, message_type: str, roster: bytes = b"") -> bytes:
     """32 bytes for ``RoundParams.context``: the terms, and what the clients do with which data.
 
     content: ``content_digest`` of the train message.  message_type: its type, such as "train",
-    which says which of the app's functions trains.
+    which says which of the app's functions trains.  roster: in the malicious variant the digest of
+    the ``SignedRoster``, so that whoever has an older one from the operator shares no key.
     """
-    return _hash("secagg.flower.context", terms.digest, content, message_type.encode())
+    return _hash("secagg.flower.context", terms.digest, content, message_type.encode(), roster)
 
 
 def content_digest(content: RecordDict) -> bytes:

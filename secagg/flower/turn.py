@@ -213,8 +213,11 @@ class Turn:
         """What encodes arrays like those that came, if they and the terms are those agreed on."""
         try:
             digest = content_digest(self._content)
-            if context(terms, digest, self._type) != params.context:
-                raise PeerError("model, config or terms are not those agreed on", party=SERVER)
+            roster = self._keyring.roster.digest if params.malicious else b""
+            if context(terms, digest, self._type, roster) != params.context:
+                raise PeerError(
+                    "model, config, terms or roster are not those agreed on", party=SERVER
+                )
             codec = terms.codec(model_of(self._content)[1])
             if codec.size != params.dim:
                 raise PeerError(

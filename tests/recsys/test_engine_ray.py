@@ -23,8 +23,8 @@ from tests.support.quiet_flower import QuietFlower
 from tests.support.source import ROOT
 
 RUN = [
-    *("train", "fedgnn", "--data", "synthetic-ratings:60x30,per_user=12", "--mode", "simulate"),
-    *("--cohort", "30", "--chunk", "8", "--epochs", "60", "--patience", "60", "--seed", "3"),
+    *("train", "prirec", "--data", "synthetic-city:40x30,pois_per_user=10", "--neighbours", "3"),
+    *("--mode", "simulate", "--chunk", "8", "--epochs", "60", "--patience", "60", "--seed", "3"),
 ]
 UNDER_RAY = ("--engine", "ray", "--workers", "2")
 END_SECONDS = 60.0

@@ -145,6 +145,7 @@ def test_with_identities_against_a_malicious_server_it_is_the_same(tmp_path: Pat
             "partition-id": index,
             "num-partitions": NODES,
             "secagg-identity": str(tmp_path / f"{index}.key"),
+            "secagg-state": str(tmp_path / f"{index}.marks"),
             "secagg-roster": str(tmp_path / "roster"),
             "secagg-operator": operator.public.hex(),
         }

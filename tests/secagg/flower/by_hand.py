@@ -235,7 +235,8 @@ class Round:
             self.codec.size,
             variant,
         )
-        bound = context(self.terms, content_digest(self.content), "train")
+        listed = b"" if keys is None else keys.roster.digest
+        bound = context(self.terms, content_digest(self.content), "train", listed)
         self.params = self.unbound.with_context(bound)
         self.announcement = Announcement.of(self.unbound).to_bytes()
         self.clients = {u: RemoteClient(self, u) for u in self.params.clients}

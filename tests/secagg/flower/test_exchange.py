@@ -154,8 +154,8 @@ def test_errors_belong_to_whose_message_they_answer(grid: Scripted) -> None:
         grid.answers(at, 0.0, Error(code, "Traceback ... private 0.5"))
         grid.replies[grid.nodes[at]][0][1].metadata.__dict__["_src_node_id"] = SUPERLINK
     done = grid.trip(deadline=1.0)
-    assert done.missing[grid.nodes[1]] == "Flower reports error 5"
-    assert done.missing[grid.nodes[2]] == "Flower reports error 2"
+    assert done.missing[grid.nodes[1]] == "Flower reports error 5: the node is not there"
+    assert done.missing[grid.nodes[2]].startswith("Flower reports error 2: ")
     assert "private" not in repr(done)
 
 

@@ -85,6 +85,18 @@ def test_a_roster_that_the_operator_did_not_sign_is_none(keys: Keys, tmp_path: P
     assert declined(round.clients[1].advertise) is Code.FAILED
 
 
+def test_a_client_with_an_older_roster_of_the_operator_masks_nothing(
+    keys: Keys, tmp_path: Path
+) -> None:
+    gone = Entry(99, "gone since", identity(99).public)
+    older = SignedRoster.sign([*keys.roster.entries, gone], OPERATOR_KEY)
+    older.write(tmp_path / "older.bin")
+    round = round_of(keys, grid(keys, **{ROSTER_PATH: str(tmp_path / "older.bin")}))
+    round.upto(Step.MASKED_INPUT)
+    assert declined(lambda: round.clients[1].mask(round.server.delivery(1))) is Code.REFUSED
+    round.clients[2].mask(round.server.delivery(2))
+
+
 def test_a_client_that_is_called_somebody_else_ends_the_session(keys: Keys) -> None:
     round = round_of(keys)
     data = {"data": round.announcement, "terms": round.terms.to_bytes()}

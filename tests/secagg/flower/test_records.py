@@ -165,7 +165,10 @@ def test_our_own_codes_have_fixed_texts_and_others_none_of_theirs() -> None:
     for code in Code:
         assert reason(code.error()) == code.error().reason
         assert reason(Error(int(code), "private 0.5")) == code.error().reason
-    assert reason(Error(2, "ValueError: private 0.5")) == "Flower reports error 2"
+    told = reason(Error(2, "ValueError: private 0.5"))
+    assert told.startswith("Flower reports error 2: the app raised an exception; SecAggMod must")
+    assert "0.5" not in told
+    assert reason(Error(99, "private")) == "Flower reports error 99: unknown"
 
 
 # Greetings.

@@ -212,7 +212,7 @@ def test_the_whole_range_of_flower_s_integers_has_a_digest() -> None:
     assert len(found) == len(ends)
 
 
-def test_the_context_covers_terms_content_and_type() -> None:
+def test_the_context_covers_terms_content_type_and_roster() -> None:
     digest = content_digest(content())
     made = context(terms(), digest, "train")
     assert len(made) == 32
@@ -220,5 +220,6 @@ def test_the_context_covers_terms_content_and_type() -> None:
         context(terms(clip=7.0), digest, "train"),
         context(terms(), content_digest(content(more=MetricRecord({}))), "train"),
         context(terms(), digest, "train.other"),
+        context(terms(), digest, "train", bytes(32)),
     ]
     assert made not in others
