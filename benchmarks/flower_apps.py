@@ -222,11 +222,9 @@ def our_sides(clients: int, dim: int, rounds: int, watched: Watched) -> tuple[An
     @client.train()
     def train(message: Message, context: Context) -> Message:
         mine = int(context.node_config["partition-id"])
-        content = {
-            "arrays": ArrayRecord([vector(mine, dim)]),
-            "metrics": MetricRecord({"num-examples": weight(mine)}),
-        }
-        return Message(RecordDict(content), reply_to=message)
+        arrays = ArrayRecord([vector(mine, dim)])
+        metrics = MetricRecord({"num-examples": weight(mine)})
+        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
 
     server = ServerApp()
 

@@ -26,7 +26,7 @@ LOCAL = "local"
 RAY = "ray"
 ENGINES = (LOCAL, RAY)
 
-SharedT = TypeVar("SharedT", bound="Shared")
+SharedT = TypeVar("SharedT")
 CurrentT = TypeVar("CurrentT")
 ChunkT = TypeVar("ChunkT")
 PartT = TypeVar("PartT")

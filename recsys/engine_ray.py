@@ -294,7 +294,8 @@ def _loaded(*, starts: bool) -> Any:
             "this process uses Ray already", remedy="call ray.shutdown() before the training"
         )
     # Where Ray was loaded before, what it takes for its address is decided.
-    if starts and not ray.util.get_node_ip_address().startswith("127."):
+    address: Any = ray.util.get_node_ip_address
+    if starts and not address().startswith("127."):
         raise EngineError(
             "Ray was loaded before the engine, and would listen to other machines",
             remedy=f"train in a process of its own, or set {LOOPBACK}=0 before Python starts",

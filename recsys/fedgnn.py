@@ -115,8 +115,8 @@ class FedGNNLearner:
         self._engine = engine or LocalEngine()
         # A sum is short, and worth forming where what it adds up would have to travel.
         adder = adder_of(self.aggregation, self.pseudo) if self._engine.remote else None
-        shared = StarShared(config, self.devices, self._dropout, adder)
-        start_on(self._engine, shared, self.clock)
+        lasting = StarShared(config, self.devices, self._dropout, adder)
+        start_on(self._engine, lasting, self.clock)
 
     def epoch(self, number: int) -> float:
         """Every user once, in cohorts; the mean squared error of the ratings as they were met."""

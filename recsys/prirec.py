@@ -88,8 +88,8 @@ class PriRecLearner:
         self._engine = engine or LocalEngine()
         # A sum is short, and worth forming where what it adds up would have to travel.
         adder = self.sums.adder if self._engine.remote else None
-        shared = PriRecShared(config, features, self.batches, sim, adder)
-        start_on(self._engine, shared, self.clock)
+        lasting = PriRecShared(config, features, self.batches, sim, adder)
+        start_on(self._engine, lasting, self.clock)
 
     def epoch(self, number: int) -> float:
         """One pass over every user's samples (lines 6-16); the mean loss in nats."""

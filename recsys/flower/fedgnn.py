@@ -37,7 +37,7 @@ from recsys.errors import DataError
 from recsys.flower.federation import secagg_config
 from recsys.flower.fedgnn_ledger import build_ledger
 from recsys.flower.fedgnn_node import FedGNNNode, encoding_of, layout_of
-from recsys.flower.fedgnn_server import FedGNNServer, Trained, shown_rmse
+from recsys.flower.fedgnn_server import FedGNNServer, Trained
 from recsys.flower.fedgnn_settings import FedGNNSettings
 from recsys.flower.fedgnn_task import Catalogue, Task
 from recsys.flower.log import complain, note, say
@@ -118,6 +118,8 @@ def run_training(grid: Grid, settings: FedGNNSettings) -> Trained:
         "seconds": time.perf_counter() - start,
         "epsilon": ledger.epsilon(),
     }
+    if trained.ended:
+        say(_NAME, f"ended early, with the best model so far: {trained.ended}")
     say(_NAME, "validation RMSE {}, test RMSE {}".format(*_words(trained)))
     if settings.out:
         folder = Path(settings.out)
@@ -141,8 +143,9 @@ def measures(trained: Trained) -> dict[str, object]:
         "rounds": trained.rounds,
         "failed_rounds": trained.failed,
         "fewest_nodes": trained.smallest,
+        "ended": trained.ended or None,
         "training_loss": [record.loss for record in trained.state.history],
-        "validation_curve": [shown_rmse(record) for record in trained.state.history],
+        "validation_curve": [record.rmse for record in trained.state.history],
         "model_digest": model_digest(trained.state.best_arrays),
     }
 
@@ -198,8 +201,7 @@ def _check_free(out: str) -> None:
 
 def _progress(config: RatingConfig) -> Callable[[EpochRecord], None]:
     def progress(record: EpochRecord) -> None:
-        rmse = shown_rmse(record)
-        judged = "-" if rmse is None else f"{rmse:.4f}"
+        judged = "-" if record.rmse is None else f"{record.rmse:.4f}"
         say(
             _NAME,
             f"epoch {record.epoch:3d}/{config.epochs}  training RMSE {math.sqrt(record.loss):.4f}"

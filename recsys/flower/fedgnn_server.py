@@ -4,9 +4,8 @@ Source: FedGNN (Wu et al., arXiv:2102.04925), Algorithm 1, lines 1 to 6, 13, 14,
 Model: as ``recsys.flower.fedgnn``.
 Leaks: to everybody items, weights, the training mean and how good each model was; to the
     recommender the sums of each round.
-Differs: a model is judged in the round that trains the next one, by the same nodes. A batch whose
-    round gives no sum is left out: the same gradients are not sent again for another sum, whose
-    difference to the first could show who was missing. The cost is one step.
+Differs: a model is judged in the round that trains the next one, by the same nodes. A round that
+    gives no sum is repeated: it has told nothing. Users who fit by steps then move twice.
 """
 
 import math
@@ -39,7 +38,7 @@ from recsys.ratings.files import RatingFiles
 from recsys.ratings.gradients import RoundSum
 from recsys.run import MemoryRun
 from recsys.simulation import SimulationRng
-from recsys.training import EpochRecord, Progress, State, train
+from recsys.training import Progress, State, train
 
 SHARED = ("items", "weights")
 """What nodes get, and answer with."""
@@ -60,7 +59,8 @@ class Trained:
     state: the recommender's arrays, and the learning curve.  users, ratings, batches: of an epoch.
     rounds: with a sum; failed: without one.  uploads: sums of gradients that a user is in, at most.
     smallest: the fewest nodes in a sum; asked: the fewest of which they were.
-    validation, test: RMSE of the best model; None without such ratings, or where that round failed.
+    validation, test: RMSE of the best model; None without such ratings, or without that round.
+    ended: why there were no more rounds, where nodes went away before the end; else empty.
     """
 
     state: State = field(repr=False)
@@ -75,6 +75,7 @@ class Trained:
     asked: int
     validation: float | None
     test: float | None
+    ended: str = ""
 
     @property
     def epochs(self) -> int:
@@ -118,8 +119,8 @@ class FedGNNServer:
         shared = first_shared(config, len(catalogue.items), weights, self._sim)
         self.state = State.start({"mean": np.zeros(1), **shared})
         self._task = Task() if task is None else task
-        self._next: tuple[Task, Total | None] | None = None
-        self._rounds = self._failed = self._in_a_row = 0
+        self._next: Total | None = None
+        self._rounds = self._failed = 0
         self._smallest = self._least_asked = 0
         self._uploads: Counter[int] = Counter()
         self._users = self._ratings = 0
@@ -129,23 +130,28 @@ class FedGNNServer:
         """All rounds.
 
         Raises PrivacyRefusal for fewer users in a batch than ``min_cohort``, AbortError where
-        rounds give no sums, and DivergenceError.
+        rounds give no sums before an epoch is done, and DivergenceError.
         """
         config, catalogue = self._config, self._catalogue
         self._count()
-        train(
-            self,
-            self._validate,
-            self._run,
-            epochs=config.epochs,
-            patience=config.patience,
-            progress=progress,
-            measure="rmse",
-            hopeless=100 * max(catalogue.low**2, catalogue.high**2, 1.0),
-        )
-        test = self._finish()
+        ended, test = "", None
+        try:
+            train(
+                self,
+                self._validate,
+                self._run,
+                epochs=config.epochs,
+                patience=config.patience,
+                progress=progress,
+                measure="rmse",
+                hopeless=100 * max(catalogue.low**2, catalogue.high**2, 1.0),
+            )
+            test = self._finish()
+        except AbortError as error:
+            if not self.state.history:
+                raise
+            ended = error.message  # what was learned stays
         best = self.state.best
-        known = best is not None and best.rmse is not None and math.isfinite(best.rmse)
         return Trained(
             state=self.state,
             catalogue=catalogue,
@@ -157,8 +163,9 @@ class FedGNNServer:
             uploads=max(self._uploads.values(), default=0),
             smallest=self._smallest,
             asked=self._least_asked,
-            validation=best.rmse if best is not None and known else None,
+            validation=None if best is None else best.rmse,
             test=test,
+            ended=ended,
         )
 
     def epoch(self, number: int) -> float:
@@ -167,16 +174,15 @@ class FedGNNServer:
         for place, batch in enumerate(self._order(number)):
             task = self._training(number, batch)
             ready, self._next = self._next, None
-            total = ready[1] if ready is not None else self._asked(task)
-            if total is None or not total.figures[USERS]:
+            total = self._asked(task) if ready is None else ready
+            if not total.figures[USERS]:
                 continue
             errors += total.figures[ERRORS]
             ratings += total.figures[RATINGS]
             self._step(total, number, number * self._batches + place + 1)
         if not ratings:
             raise AbortError(
-                f"no round of epoch {number + 1} gave a sum",
-                remedy="see Flower's log for the nodes that are missing, and why",
+                f"nobody trained in epoch {number + 1}", remedy="wait for more of the nodes"
             )
         return errors / ratings
 
@@ -195,8 +201,6 @@ class FedGNNServer:
     def _count(self) -> None:
         """The first round: how many users and ratings there are, and the mean of these."""
         total = self._asked(replace(self._task, counts=True))
-        while total is None:
-            total = self._asked(replace(self._task, counts=True))
         users, ratings = round(total.figures[USERS]), round(total.figures[RATINGS])
         if not ratings:
             raise AbortError("there is no rating to train on", remedy="give the nodes ratings")
@@ -224,9 +228,7 @@ class FedGNNServer:
             task = replace(self._training(number, batch), held_out="validation", model=number)
         total = self._asked(task)
         if task.batch >= 0:
-            self._next = (task, total)
-        if total is None:
-            return math.inf  # unknown, so no better than any
+            self._next = total
         return _rmse(total)
 
     def _finish(self) -> float | None:
@@ -234,8 +236,7 @@ class FedGNNServer:
         self._next = None
         held_out: HeldOut = "test"
         task = replace(self._present(), held_out=held_out, finish=True)
-        total = self._asked(task, self.state.best_arrays)
-        return None if total is None else _rmse(total)
+        return _rmse(self._asked(task, self.state.best_arrays))
 
     def _present(self) -> Task:
         best = self.state.best
@@ -253,30 +254,26 @@ class FedGNNServer:
         batches = np.arange(self._batches)
         return [int(batch) for batch in self._sim.order("order of cohorts", batches, number)]
 
-    def _asked(self, task: Task, arrays: Mapping[str, Floats] | None = None) -> Total | None:
+    def _asked(self, task: Task, arrays: Mapping[str, Floats] | None = None) -> Total:
         source = self.state.arrays if arrays is None else arrays
-        total = self._ask({name: source[name] for name in SHARED if source[name].size}, task)
-        if total is None:
+        sent = {name: source[name] for name in SHARED if source[name].size}
+        for _ in range(MOST_FAILURES):
+            total = self._ask(sent, task)
+            if total is not None:
+                self._count_round(task, total)
+                return total
             self._failed += 1
-            self._in_a_row += 1
-            if self._in_a_row >= MOST_FAILURES and not task.finish:
-                raise AbortError(
-                    f"{self._in_a_row} rounds in a row gave no sum",
-                    remedy="see Flower's log for the nodes that are missing, and why",
-                )
-            return None
-        self._in_a_row = 0
+        raise AbortError(
+            f"{MOST_FAILURES} rounds in a row gave no sum",
+            remedy="see Flower's log for the nodes that are missing, and why",
+        )
+
+    def _count_round(self, task: Task, total: Total) -> None:
         self._rounds += 1
         if task.batch >= 0:
             self._uploads[task.batch] += 1
         self._smallest = min(self._smallest or total.nodes, total.nodes)
         self._least_asked = min(self._least_asked or total.asked, total.asked)
-        return total
-
-
-def shown_rmse(record: EpochRecord) -> float | None:
-    """The validation RMSE of an epoch; None where nobody knows it."""
-    return record.rmse if record.rmse is not None and math.isfinite(record.rmse) else None
 
 
 def _rmse(total: Total) -> float | None:

@@ -29,6 +29,7 @@ Differs: one cohort of all nodes; no early stopping; no user features. Users wit
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -55,7 +56,7 @@ from recsys.flower.prirec_scores import bounds
 from recsys.flower.prirec_server import Asked, PriRecEpoch, PriRecServer, Trained
 from recsys.flower.prirec_settings import PriRecSettings
 from recsys.flower.prirec_visits import NodeVisits, Places, own_visits, partition, public_places
-from recsys.flower.rounds import Figures, SecureSums, Total, read, wait_for_nodes
+from recsys.flower.rounds import Figures, Plain, SecureSums, Total, read, wait_for_nodes
 from recsys.metrics import model_digest
 from recsys.models.fm import Floats
 from secagg.flower.exchange import exchange
@@ -67,6 +68,10 @@ APP = "prirec"
 
 TELL_HOMES = "privrec-tell-homes"
 """The key of ``node_config`` by which a node with visits of its own allows a geographic network."""
+
+EPSILON = "privrec-epsilon"
+"""The key for the largest epsilon that a node consents to; with visits of its own it is 1 unless
+told."""
 
 STATE, OUR_ARRAYS = "privrec.prirec-node", "privrec.prirec-arrays"
 _MARKS = "relay-marks"
@@ -124,6 +129,7 @@ def _join(message: Message, context: Context) -> Message:
         signer=None if keyring is None else keyring.identity,
         marks=_marks(memory, new=True),
         tells_homes=not visits.own or context.node_config.get(TELL_HOMES) is True,
+        most_epsilon=_most_epsilon(context, own=visits.own),
     )
     _keep(context, node)
     return Message(content_of(joined, arrays), reply_to=message)
@@ -172,6 +178,13 @@ def _visits(joining: Joining, places: Places, context: Context, seed: int) -> No
     if not isinstance(own, str) or not own:
         raise ParameterError(f"{OWN_DATA} must be a path, got {type(own).__name__}")
     return own_visits(own, places, config, _seed(config.seed, seed))
+
+
+def _most_epsilon(context: Context, *, own: bool) -> float:
+    most = context.node_config.get(EPSILON, 1.0 if own else math.inf)
+    if isinstance(most, bool) or not isinstance(most, int | float) or not most > 0:
+        raise ParameterError(f"{EPSILON} must be a positive number, got {most!r}")
+    return float(most)
 
 
 def _seed(given: int | None, own: int) -> int:
@@ -292,7 +305,7 @@ class FlowerNodes:
             messages,
             take,
             deadline=deadline,
-            quorum=len(messages),
+            quorum=len(messages) - math.floor(self._settings.dropout * len(messages)),
             grace=self._settings.grace or None,
         )
         gone = dict.fromkeys(set(asked) - here, "it is not connected")
@@ -313,7 +326,12 @@ class FlowerNodes:
                 least=self._settings.nodes,
                 wait=self._settings.wait,
             )
-        asked = {"epoch": epoch, "round": round_, "held-out": held_out or "none", "users": users}
+        asked: dict[str, Plain] = {
+            "epoch": epoch,
+            "round": round_,
+            "held-out": held_out or "none",
+            "users": users,
+        }
         return self._sums.over_nodes({"v": v}, asked, self._joined)
 
 
@@ -326,7 +344,7 @@ def _save(folder: Path, trained: Trained, places: Places, settings: PriRecSettin
     """recommender/model.npz and public/metrics.json; users' models are on their nodes."""
     for part in ("recommender", "public"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    held = {
+    held: Table = {
         "v": trained.v,
         "poi_features": trained.features.poi,
         "lat": places.lat,

@@ -10,6 +10,7 @@ Leaks: to the server, for each POI, how many of the node's users report a visit:
 """
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -29,16 +30,26 @@ _FILE = "answered.json"
 
 
 def answer(
-    visits: NodeVisits, config: TrainConfig, key: bytes, folder: Path | None
+    visits: NodeVisits,
+    config: TrainConfig,
+    key: bytes,
+    folder: Path | None,
+    most: float = math.inf,
 ) -> NDArray[np.int64]:
     """How many of the users' randomized bits are one, int64 (questions, POIs).
 
     key: the node's own, 32 bytes.  folder: of the node's own; None if it keeps none.
-    Raises PrivacyRefusal for a seed, or for no folder, where the visits are the node's own, and for
-    questions that were answered in another way before.
+    most: the largest epsilon that this node consents to.
+    Raises PrivacyRefusal for a larger one, for a seed, or for no folder, where the visits are the
+    node's own, and for questions that were answered in another way before.
     """
     if not questions(config):
         return np.zeros((0, visits.prepared.n_pois), dtype=np.int64)
+    if config.epsilon > most:
+        raise PrivacyRefusal(
+            f"the run asks with epsilon {config.epsilon:g}, this node answers up to {most:g}",
+            remedy="lower epsilon, or have the node consent: --node-config 'privrec-epsilon=...'",
+        )
     if visits.own and config.seed is not None:
         raise PrivacyRefusal(
             "a seed tells every coin of a node, also those that protect its users",

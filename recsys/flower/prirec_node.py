@@ -14,6 +14,7 @@ Leaks: what ``Joined``, ``Exchanged`` and ``Found`` hold, and nothing else leave
 """
 
 import hashlib
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -114,18 +115,19 @@ class PriRecNode:
         signer: Signer | None = None,
         marks: Marks | None = None,
         tells_homes: bool = True,
+        most_epsilon: float = math.inf,
     ) -> tuple[Self, Joined, Table]:
         """Enter a session: the node, and what it says.
 
-        key, folder: see ``prirec_answers``.  seed: of this node's experiment coins.  party: the
-        node's number in a roster, with ``signer``.  tells_homes: whether the server may know where
-        users live.
+        key, folder, most_epsilon: see ``prirec_answers``.  seed: of this node's experiment coins.
+        party: the node's number in a roster, with ``signer``.  tells_homes: whether the server may
+        know where users live.
         Raises PrivacyRefusal where something would leave that must not.
         """
         config, prepared = joining.config, visits.prepared
         own = joining.party if party is None else party
         box = Mailbox(joining.session, own, marks=marks)
-        told: Table = {"ones": answer(visits, config, key, folder)}
+        told: Table = {"ones": answer(visits, config, key, folder, most_epsilon)}
         if needs_homes(config):
             told |= _homes(visits, tells_homes=tells_homes)
         if visits.ids is not None:

@@ -92,10 +92,9 @@ class Rows:
     def digest(self, row: int) -> bytes:
         """SHA-256 over a row: what all that take part in its sum must have been told alike."""
         numbers = (int(self.receivers[row]), int(self.homes[row]))
-        kinds = ("<u4", "<u4", "<f8", "<f8")
-        parts = (self.neighbours, self.parties, self.weights, self.own)
-        told = (p[row].astype(kind).tobytes() for p, kind in zip(parts, kinds, strict=True))
-        return hashlib.sha256(label("prirec.row", *numbers, *told)).digest()
+        ids = [part[row].astype("<u4").tobytes() for part in (self.neighbours, self.parties)]
+        weights = [part[row].astype("<f8").tobytes() for part in (self.weights, self.own)]
+        return hashlib.sha256(label("prirec.row", *numbers, *ids, *weights)).digest()
 
     def to_arrays(self) -> Table:
         """By name, for a message."""

@@ -13,13 +13,14 @@ from typing import Protocol
 
 import numpy as np
 
-from mpc.core.errors import AbortError, WireError
+from mpc.core.errors import AbortError, ParameterError, WireError
 from mpc.core.ring import Ring
 from mpc.core.rng import SYSTEM_RNG
 from mpc.core.wire import Message
 from mpc.fixed import FixedPoint
 from mpc.relay import Letter, Offer
 from mpc.relay_messages import SESSION_BYTES, letter_bytes
+from recsys.data.geo import check_coordinates
 from recsys.errors import DivergenceError, PrivacyRefusal
 from recsys.features import Features, assemble_from, questions
 from recsys.flower.prirec_mail import letter_size
@@ -204,37 +205,52 @@ class PriRecServer:
                 places.category_names,
             )
             asked[node] = joining, arrays
-        parties: set[int] = set()
         taken = 0
         for node, (data, told) in self._asked("join", asked).items():
-            joined = Joined.from_bytes(data)
-            offer = Offer.from_bytes(joined.offer)
-            if offer.party in parties or offer.party > MAX_USER or not joined.users:
-                raise WireError(f"node {node} joins as party {offer.party}, which cannot be")
-            parties.add(offer.party)
-            ids = self._ids(joined, told, taken)
-            taken += joined.users
-            self._members[node] = _Member(offer, ids, told)
+            try:
+                member = self._member(data, told, taken)
+            except WireError:  # a node that makes no sense is none, and the others go on
+                self._silent += 1
+                continue
+            taken += member.ids.size
+            self._members[node] = member
         if len(self._members) < self._settings.nodes:
             raise AbortError(
                 f"{len(self._members)} of {self._settings.nodes} nodes have joined",
                 remedy="see the nodes' own logs for why the others did not",
             )
-        everybody = np.concatenate([member.ids for member in self._members.values()])
-        if np.unique(everybody).size < everybody.size:
-            raise WireError(
-                "two nodes have a user with the same number",
-                remedy="give every node a partition of its own",
-            )
 
-    def _ids(self, joined: Joined, told: Table, taken: int) -> Ids:
-        """The numbers that a node's users have already, or the next ones."""
+    def _member(self, data: bytes, told: Table, taken: int) -> _Member:
+        """Who joins. WireError for what cannot be, and for a party or a user who has joined."""
+        joined = Joined.from_bytes(data)
+        offer = Offer.from_bytes(joined.offer)
+        users, pois = joined.users, len(self._places.poi_ids)
+        # The numbers that its users have already, or the next ones.
+        ids: Ids = np.arange(taken, taken + users, dtype=np.uint32)
         if "ids" in told:
-            ids: Ids = array(told, "ids", "uint32", joined.users)
-            if ids.max(initial=0) > MAX_USER:
-                raise WireError("a user's number is too large")
-            return ids
-        return np.arange(taken, taken + joined.users, dtype=np.uint32)
+            ids = array(told, "ids", "uint32", users)
+        ones = array(told, "ones", "int64", len(questions(self._config)), pois)
+        kept: Table = {"ones": ones}
+        if needs_homes(self._config):
+            kept |= {name: array(told, name, "float64", users) for name in ("lat", "lon")}
+            try:
+                check_coordinates(kept["lat"], kept["lon"])
+            except ParameterError as error:
+                raise WireError("a home is nowhere on the globe") from error
+        taken_ids = [member.ids for member in self._members.values()]
+        rules = (
+            offer.session == self._session,
+            offer.party <= MAX_USER,
+            offer.party not in [member.party for member in self._members.values()],
+            users > 0,
+            np.unique(ids).size == users,
+            ids.max(initial=0) <= MAX_USER,
+            not any(np.isin(ids, others).any() for others in taken_ids),
+            not ((ones < 0) | (ones > users)).any(),
+        )
+        if not all(rules):
+            raise WireError("a node joins as nobody that can be")
+        return _Member(offer, ids, kept)
 
     def _check_users(self, users: int) -> None:
         least = self._config.min_cohort
@@ -247,14 +263,8 @@ class PriRecServer:
 
     def _features(self, users: int) -> Features:
         """Static ones, and what randomized bits tell."""
-        places, asked = self._places.nobody(), len(questions(self._config))
-        shape = asked, places.n_pois
-        ones = np.zeros(shape, dtype=np.int64)
-        for node, member in self._members.items():
-            own = array(member.told, "ones", "int64", *shape)
-            if ((own < 0) | (own > member.ids.size)).any():
-                raise WireError(f"node {node} reports more visits than it has users")
-            ones += own
+        ones = np.sum([member.told["ones"] for member in self._members.values()], axis=0)
+        places = self._places.nobody()
         return assemble_from(places, self._config, np.zeros((0, 0)), ones, users)
 
     def _rows(self) -> tuple[Rows, int]:
@@ -268,10 +278,7 @@ class PriRecServer:
         order = np.argsort(ids)
         places = None
         if needs_homes(config):
-            lat, lon = (
-                np.concatenate([array(m.told, name, "float64", m.ids.size) for m in members])
-                for name in ("lat", "lon")
-            )
+            lat, lon = (np.concatenate([m.told[name] for m in members]) for name in ("lat", "lon"))
             places = lat[order], lon[order]
         network = connect(ids.size, config, self._sim, places)
         rows, unmixed = node_rows(network, ids[order], parties[order])
@@ -287,12 +294,13 @@ class PriRecServer:
     def _setups(self, features: Features, rows: Rows, size: int) -> dict[int, tuple[bytes, Table]]:
         """What each node is told of all that."""
         offers = {m.party: m.offer.to_bytes() for m in self._members.values()}
-        setups = {}
+        setups: dict[int, tuple[bytes, Table]] = {}
         for node, member in self._members.items():
             peers = sorted(rows.peers(member.party))
             setup = Setup(tuple(offers[peer] for peer in peers), size)
             mine = rows.of(member.party).to_arrays()
-            setups[node] = setup.to_bytes(), {"poi": features.poi, "ids": member.ids, **mine}
+            told: Table = {"poi": features.poi, "ids": member.ids, **mine}
+            setups[node] = setup.to_bytes(), told
         return setups
 
     # Epoch by epoch.
@@ -318,9 +326,13 @@ class PriRecServer:
             asked[node] = message, {"v": v, "letters": letters, **told}
         for node, (data, told) in self._asked("exchange", asked).items():
             setups.pop(node, None)
-            answered = Exchanged.from_bytes(data)
+            try:
+                answered, letters = Exchanged.from_bytes(data), letters_in(told)
+            except WireError:
+                self._silent += 1
+                continue
             if (answered.session, answered.epoch) == (self._session, epoch):
-                self._sort(self._members[node].party, letters_in(told), letter_bytes(size))
+                self._sort(self._members[node].party, letters, letter_bytes(size))
 
     def _sort(self, sender: int, letters: bytes, size: int) -> None:
         """Put what a node wrote to the letters of its addressees; what is no letter is dropped."""

@@ -15,19 +15,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-import recsys.prirec
 from mpc.core.errors import ToolkitError
 from recsys.engine import Engine, Shared
 from recsys.engine_ray import RayEngine
 from recsys.fedgnn import FedGNN, FedGNNLearner
 from recsys.prirec import PriRec, PriRecLearner
-from recsys.prirec_chunks import prirec_round
 from recsys.report.run_folder import RunFolder
 from tests.recsys import engine_cases as cases
 from tests.recsys import engine_work as work
 
 WORKERS = 3
+ROUND = "recsys.prirec.prirec_round"
 JOINS = "import ray, sys; ray.init(address=sys.argv[1], logging_level=50); ray.shutdown()"
 
 
@@ -105,13 +105,11 @@ def joins(address: str, *, token: bool) -> int:
 def deaths(engine: RayEngine, folder: Path) -> dict[str, Any]:
     """Workers that are killed in the middle of an epoch."""
     found: dict[str, Any] = {"whole": outcome(cases.trained("prirec", None, epochs=4))}
-    recsys.prirec.prirec_round = work.prirec_round_that_dies
-    found["once"] = outcome(cases.trained("prirec", engine, epochs=4))
-    recsys.prirec.prirec_round = work.prirec_round_that_kills
-    with RunFolder(folder / "run", settings={}) as run:
+    with patch(ROUND, work.prirec_round_that_dies):
+        found["once"] = outcome(cases.trained("prirec", engine, epochs=4))
+    with patch(ROUND, work.prirec_round_that_kills), RunFolder(folder / "run", settings={}) as run:
         found["always"] = raised(lambda: cases.trained("prirec", engine, run, epochs=4))
         found["kept"] = run.checkpoints
-    recsys.prirec.prirec_round = prirec_round
     with RunFolder(folder / "run") as run:
         found["resumed"] = outcome(cases.trained("prirec", None, run, epochs=4))
     return found

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recsys.prirec
 from mpc.core.errors import MissingLibraryError, ParameterError, StateError
 from recsys.baselines.biases import Biases
 from recsys.engine import RAY, LocalEngine, Shared, split
@@ -21,6 +20,7 @@ from recsys.engine_ray import RayEngine, host_of
 from recsys.errors import DivergenceError, EngineError
 from recsys.fedgnn import FedGNNLearner
 from recsys.prirec import PriRecLearner
+from recsys.prirec_chunks import prirec_round
 from recsys.registry import recommender_class
 from recsys.report.run_folder import RunFolder
 from recsys.run import MEMO_KEY_BYTES
@@ -283,14 +283,13 @@ def test_a_failed_engine_leaves_the_run_and_says_how_to_go_on(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even before the first epoch: the users may have answered by then."""
-    honest = recsys.prirec.prirec_round
 
     def fails(shared: Any, v: Any, chunk: Any) -> Any:
         if chunk.epoch >= epochs:
             raise EngineError("3 workers died", remedy="take smaller chunks")
-        return honest(shared, v, chunk)
+        return prirec_round(shared, v, chunk)
 
-    monkeypatch.setattr(recsys.prirec, "prirec_round", fails)
+    monkeypatch.setattr("recsys.prirec.prirec_round", fails)
     for epochs, kept in ((0, "no epoch is done yet"), (1, "epoch 1 is kept")):
         result = run("train", "prirec", *QUICK, "--out", "out", "--force")
         assert result.code == 1
@@ -298,7 +297,7 @@ def test_a_failed_engine_leaves_the_run_and_says_how_to_go_on(
         assert "remedy: take smaller chunks; go on with: privrec train --resume " in result.err
         with RunFolder("out") as folder:
             assert folder.checkpoints == epochs
-    monkeypatch.setattr(recsys.prirec, "prirec_round", honest)
+    monkeypatch.setattr("recsys.prirec.prirec_round", prirec_round)
     assert run("train", "--resume", "out").code == 0
 
 

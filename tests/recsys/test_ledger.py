@@ -248,7 +248,7 @@ def test_the_smallest_cohort_is_the_one_that_counts() -> None:
 def test_the_ledger_is_plain_json_with_infinity_as_a_word() -> None:
     for ledger in (ledger_of(), build_ledger(PriRec(small(epochs=1)).fit(city()))):
         values = json.loads(json.dumps(ledger.to_dict(), allow_nan=False))
-        assert set(values) == {"headline", "seeded", "epsilon", "releases"}
+        assert set(values) == {"headline", "seeded", "epsilon", "engines", "releases"}
         assert set(values["epsilon"]) == {"headline", "bit", "user", "rounds", "scope", "note"}
         assert {release["epsilon_user"] for release in values["releases"]} >= {INFINITY}
         assert all(

@@ -7,9 +7,7 @@ were started in between, and keeps what they turned to outside this machine.
 
 import json
 import os
-import random
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -22,16 +20,13 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.flower_keys import NodeKey, ServerFiles, server_files
-from tests.support.quiet_flower import QuietFlower
+from tests.support.quiet_flower import QuietFlower, free_port
 
 START_SECONDS = 90.0
 """Until a process must answer: two seconds at a desk, more on a busy machine."""
 
 RUN_SECONDS = 600.0
 LOG_LINES = 60
-PORTS = range(20_000, 32_000)
-"""Outside of those that the system gives to whoever asks for any."""
-
 Value = str | int | float | bool
 
 
@@ -202,18 +197,6 @@ class Deployment:
         started = Started(f"{program} {arguments[0]}", process, log)
         self._started.append(started)
         return started
-
-
-def free_port() -> int:
-    """A port of the loopback address that nobody listens at."""
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def write_app(folder: Path, server: str, client: str, config: Mapping[str, Value]) -> Path:

@@ -10,7 +10,11 @@ are looked up again and again while the block lasts, so one that lives shorter c
 """
 
 import os
+import random
+import shutil
+import socket
 import sys
+import tempfile
 import threading
 import uuid
 from pathlib import Path
@@ -21,6 +25,9 @@ from tests.support import loopback_hook, marked_processes
 from tests.support.source import ROOT
 
 SAMPLE_SECONDS = 0.25
+
+PORTS = range(20_000, 32_000)
+"""Outside of those that the system gives to whoever asks for any."""
 
 CLUSTER = "cluster_name: x\nprovider: {type: local}\navailable_node_types: {}\n"
 """What Ray takes for the file of a cluster that it has been told about."""
@@ -36,6 +43,7 @@ class QuietFlower:
         self._seen: set[str] = set()
         self._over = threading.Event()
         self._watch = threading.Thread(target=self._watched, daemon=True)
+        self._temporary, self._local = "", free_port()
         for name in ("home", "flwr", "site"):
             (folder / name).mkdir(parents=True)
         (folder / "home" / "ray_bootstrap_config.yaml").write_text(CLUSTER)
@@ -43,10 +51,11 @@ class QuietFlower:
         (folder / "site" / "sitecustomize.py").write_text(hook)
 
     def environment(self) -> dict[str, str]:
-        """The variables of a process that turns to nothing outside this machine."""
+        """The variables, within the block, of a process that stays on this machine."""
         ours = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
         return ours | {
             "HOME": str(self.folder / "home"),
+            "TMPDIR": self._temporary,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join([str(self.folder / "site"), str(ROOT)]),
             marked_processes.MARK: self.mark,
@@ -56,6 +65,8 @@ class QuietFlower:
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.05",
+            # Of the SuperLink that ``flwr run`` starts beside itself for a simulation.
+            "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(self._local),
             "RAY_USAGE_STATS_ENABLED": "0",
             # Ray then binds to the loopback address, on Linux too.
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -88,6 +99,8 @@ class QuietFlower:
             self.look()
 
     def __enter__(self) -> Self:
+        # Ray's sockets lie there, and the name of a socket must be short.
+        self._temporary = tempfile.mkdtemp(prefix="quiet-")
         self._watch.start()
         return self
 
@@ -100,3 +113,16 @@ class QuietFlower:
         self._over.set()
         self._watch.join()
         marked_processes.end(self.mark)
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens at."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port

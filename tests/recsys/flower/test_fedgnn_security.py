@@ -1,5 +1,7 @@
 """What a node of FedGNN sends: nothing in the clear, nothing of what its users hold."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -159,7 +161,7 @@ def test_a_node_that_insists_on_noise_gives_nothing_without() -> None:
     arrays, task = {"items": np.zeros((ITEMS, 1))}, Task(node_users=USERS, node_ratings=999)
     noisy, quiet = {"clip": 0.1, "laplace": 0.05, "dim": 0}, {"dim": 0}
 
-    def found(run: dict[str, object], most: object) -> None:
+    def found(run: Mapping[str, object], most: object) -> None:
         plain = Plain({**SMALL, **run})
         plain.configs[0]["privrec-epsilon"] = most
         plain.found(0, arrays, task)

@@ -1,6 +1,8 @@
 """The FedGNN app that ``privrec flower new`` writes, run by Flower itself."""
 
 import json
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,10 @@ import pytest
 from recsys.cli.main import main
 from recsys.data.rating_catalogue import find_ratings
 from recsys.fedgnn import FedGNN
+from recsys.flower.fedgnn_settings import FedGNNSettings
 from recsys.metrics import model_digest
 from recsys.ratings.registry import load_rating_model
-from tests.recsys.flower.fedgnn_runs import SET, USERS, Plain
+from tests.recsys.flower.fedgnn_runs import SET, USERS
 from tests.support.flower_deployment import Deployment
 
 OPTIONS = "epochs=2 dim=4 nodes=5 grace=20.0"
@@ -38,8 +41,9 @@ def test_a_simulation_by_ray_gives_the_model_of_one_process(tmp_path: Path) -> N
         text = flower.run(app, "--run-config", OPTIONS, *size).wait(600)
         assert flower.quiet.turned_to() == []
     assert "privacy: none (reproducible simulation)" in text
-    run = {"data": SET, "epochs": 2, "dim": 4, "cohort": 100000, "seed": 0}
-    model = FedGNN(Plain(run).settings.train).fit(find_ratings(SET).load())
+    settings = tomllib.loads(config.read_text())["tool"]["flwr"]["app"]["config"]
+    train = FedGNNSettings.read({**settings, "epochs": 2, "dim": 4}).train
+    model = FedGNN(replace(train, mode="simulate")).fit(find_ratings(SET).load())
     arrays = load_rating_model(app / "model").files.arrays
     assert model_digest(arrays) == model.model_digest
     assert figures(app)["fewest_nodes"] == NODES

@@ -41,7 +41,7 @@ def test_nodes_together_answer_what_everybody_answers_in_one_process() -> None:
         places, sim = public_places(SET, "", config.prepare), SimulationRng(7)
         whole = partition(SET, (0, 1), places, config, 7).prepared
         parts = [partition(SET, (k, 3), places, config, 7) for k in range(3)]
-        total = sum(answer(part, config, KEY, None) for part in parts)
+        total = np.sum([answer(part, config, KEY, None) for part in parts], axis=0)
 
         def coins(*asked: Any, sim: SimulationRng = sim) -> Any:
             return seeded_coins(sim, *asked)
@@ -115,6 +115,26 @@ def test_a_node_with_visits_of_its_own_refuses(
 ) -> None:
     with pytest.raises(PrivacyRefusal, match=match):
         answer(visits_of(), config_of(**changes), KEY, tmp_path if folder else None)
+
+
+def test_a_node_consents_to_an_epsilon(tmp_path: Path) -> None:
+    visits = visits_of()
+    with pytest.raises(PrivacyRefusal, match="with epsilon 1, this node answers up to 0"):
+        answer(visits, config_of(), KEY, tmp_path, 0.5)
+    assert answer(visits, config_of(), KEY, tmp_path, 1.0).any()
+
+
+def test_with_visits_of_its_own_a_node_consents_to_one_unless_told(tmp_path: Path) -> None:
+    nodes, catalogue = own_nodes(tmp_path)
+    run = {k: v for k, v in SMALL.items() if k not in ("seed", "data")}
+    run |= {"catalogue": str(catalogue), "epochs": 1, "epsilon": 1.5}
+    with pytest.raises(AbortError, match="0 of 3 nodes have joined"):
+        over_flower(grid_of(run, nodes))
+    willing = {node: {**config, "privrec-epsilon": 2} for node, config in nodes.items()}
+    assert over_flower(grid_of(run, willing)).users == 64
+    wrong = {node: {**config, "privrec-epsilon": "2"} for node, config in nodes.items()}
+    with pytest.raises(AbortError, match="0 of 3 nodes have joined"):
+        over_flower(grid_of(run, wrong))
 
 
 def test_nothing_is_asked_where_no_feature_needs_it() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 from flwr.app import Message
 
 from mpc.core.errors import AbortError
+from mpc.relay import Offer
 from recsys.array_files import read_arrays
 from recsys.errors import PrivacyRefusal
 from recsys.flower.prirec import OUR_ARRAYS, STATE
-from recsys.flower.prirec_records import read_content
+from recsys.flower.prirec_messages import Joined, Table
+from recsys.flower.prirec_records import content_of, read_content
 from recsys.metrics import user_auc
 from recsys.prirec import PriRec
 from secagg.full.messages import Step
@@ -37,7 +40,7 @@ from tests.recsys.flower.prirec_runs import (
     unfinished,
     unreached,
 )
-from tests.support.flower_grid import Deliver, Fault
+from tests.support.flower_grid import Deliver, Fault, altered
 
 TOLERANCE = 1e-12
 """Gradients of other batch shapes, in floating point; the sums themselves are exact."""
@@ -188,6 +191,40 @@ def test_too_few_nodes_that_join_are_no_federation() -> None:
     between(grid, lambda index, *rest: unreached(rest[1]) if index == 0 else rest[2](rest[1]))
     with pytest.raises(AbortError, match=f"{NODES - 1} of {NODES} nodes have joined"):
         over_flower(grid)
+
+
+NONSENSE: dict[str, Callable[[bytes, Table], tuple[bytes, Table]]] = {
+    "no message": lambda data, told: (b"nonsense", told),
+    "another session": lambda data, told: (joined_with(data, session=bytes(16)), told),
+    "no users": lambda data, told: (Joined(Joined.from_bytes(data).offer, 0).to_bytes(), told),
+    "a user twice": lambda data, told: (data, {**told, "ids": told["ids"] * 0}),
+    "more visits than users": lambda data, told: (data, {**told, "ones": told["ones"] + 9}),
+    "bits of other questions": lambda data, told: (data, {**told, "ones": told["ones"][:, 1:]}),
+}
+
+
+def joined_with(data: bytes, *, session: bytes) -> bytes:
+    joined = Joined.from_bytes(data)
+    offer = Offer.from_bytes(joined.offer)
+    return Joined(Offer(session, offer.party, offer.public).to_bytes(), joined.users).to_bytes()
+
+
+@pytest.mark.parametrize("change", NONSENSE.values(), ids=NONSENSE)
+def test_a_node_that_makes_no_sense_is_left_out(
+    change: Callable[[bytes, Table], tuple[bytes, Table]],
+) -> None:
+    """The others go on: no node can end everybody's training by what it says."""
+
+    def query(index: int, trip: str, message: Message, deliver: Deliver) -> Message | None:
+        reply = deliver(message)
+        if index == 4 and trip == "join" and reply is not None:
+            return altered(reply, content_of(*change(*read_content(reply.content))))
+        return reply
+
+    grid = grid_of({**SMALL, "epochs": 1})
+    between(grid, query)
+    found = over_flower(grid)
+    assert (found.nodes, found.users, found.failed) == (NODES - 1, 56, 0)
 
 
 def test_who_comes_later_takes_no_part() -> None:

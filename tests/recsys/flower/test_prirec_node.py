@@ -227,7 +227,7 @@ def test_a_model_that_leaves_every_range_ends_in_divergence() -> None:
     ids=["another session", "another end", "nothing", "nonsense"],
 )
 def test_a_node_tells_the_server_no_reason(content: Callable[[bytes], Any]) -> None:
-    grid = trained("one-round")[0] and grid_of({**SMALL, "epochs": 1})
+    grid = grid_of({**SMALL, "epochs": 1})
     between(grid, unfinished)
     over_flower(grid)
     before = grid.state(NODE_IDS[AT])[STATE]

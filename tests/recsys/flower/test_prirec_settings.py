@@ -19,6 +19,7 @@ from recsys.flower.prirec_messages import (
     Joined,
     Joining,
     Setup,
+    Table,
     settings_of,
 )
 from recsys.flower.prirec_records import content_of, pack_table, read_content, unpack_table
@@ -123,7 +124,7 @@ def test_numbers_out_of_range_are_refused(make: Any) -> None:
         make()
 
 
-TABLE = {
+TABLE: Table = {
     "a": np.arange(6, dtype=np.float64).reshape(2, 3),
     "b": np.arange(3, dtype=np.uint32),
     "c": np.zeros((0, 4), dtype=np.int8),

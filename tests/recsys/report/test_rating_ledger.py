@@ -218,5 +218,5 @@ def test_the_noise_on_embeddings_says_its_bound_and_what_it_covers() -> None:
 def test_the_ledger_is_plain_json() -> None:
     for ledger in (ledger_of(**NOISE), ledger_of(seed=1), build_rating_ledger(fitted(Biases))):
         values = json.loads(json.dumps(ledger.to_dict(), allow_nan=False))
-        assert set(values) == {"headline", "seeded", "epsilon", "releases"}
+        assert set(values) == {"headline", "seeded", "epsilon", "engines", "releases"}
         assert set(values["epsilon"]) == set(NO_EPSILON)

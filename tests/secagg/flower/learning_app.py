@@ -1,13 +1,12 @@
 """The Flower app of the tests that run real processes, in simulation and deployment.
 
 Each node moves the model half-way towards a vector of its own. The server trains as often as it is
-told, through ``SecureGrid`` or not, and writes down the models and what became of each round. A
-node leaves a mark when it is asked and when it has answered, and waits where it finds a hold: so a
-test can end a node at any moment.
+told, and writes down the models and what became of each round. A node leaves a mark when it is
+asked and when it has answered, and waits where it finds a hold: so a test can end a node at any
+moment.
 
 Run config: ``nodes``, ``rounds``, ``told`` (the file that the server writes), ``marks`` (a folder,
-or empty), ``plain`` (without secure aggregation), ``doubled`` (every message comes twice), and what
-``SecAggConfig`` takes.
+or empty), ``doubled`` (every message comes twice), and what ``SecAggConfig`` takes.
 """
 
 import json
@@ -64,7 +63,9 @@ def averaged(model: Mapping[str, NDArray[Any]], nodes: Sequence[int]) -> Model:
     """What FedAvg makes of the nodes' models, without any aggregation to be secure."""
     total = sum(map(weight, nodes))
     moved = {node: trained(model, node) for node in nodes}
-    return {name: sum(weight(n) * moved[n][name] for n in nodes) / total for name in SHAPES}
+    return {
+        name: np.sum([weight(n) * moved[n][name] for n in nodes], axis=0) / total for name in SHAPES
+    }
 
 
 def averaged_loss(nodes: Sequence[int]) -> float:
@@ -153,11 +154,9 @@ def train(message: Message, context: Context) -> Message:
     node = int(context.node_config["partition-id"])
     arrays = message.content.array_records["arrays"]
     model = trained({name: array.numpy() for name, array in arrays.items()}, node)
-    content = {
-        "arrays": ArrayRecord({name: Array(value) for name, value in model.items()}),
-        "metrics": MetricRecord({"num-examples": weight(node), "loss": loss(node), "shoe": 43.0}),
-    }
-    return Message(RecordDict(content), reply_to=message)
+    arrays = ArrayRecord({name: Array(value) for name, value in model.items()})
+    metrics = MetricRecord({"num-examples": weight(node), "loss": loss(node), "shoe": 43.0})
+    return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
 
 
 client_app = MarkedApp(mods=[SecAggMod(Policy())])
@@ -165,9 +164,6 @@ client_app.train()(train)
 
 malicious_client_app = MarkedApp(mods=[SecAggMod(Policy(variant="malicious", durable=True))])
 malicious_client_app.train()(train)
-
-plain_client_app = ClientApp()
-plain_client_app.train()(train)
 
 
 class DoublingGrid(Grid):
@@ -235,7 +231,7 @@ def main(grid: Grid, context: Context) -> None:
     wait_for(grid, int(config["nodes"]))
     doubling = DoublingGrid(grid)
     transport = doubling if config["doubled"] else grid
-    secure = None if config["plain"] else SecureGrid(transport, config_of(config))
+    secure = SecureGrid(transport, config_of(config))
     models: list[dict[str, Any]] = []
 
     def keep(rounds: int, model: ArrayRecord) -> None:
@@ -247,7 +243,7 @@ def main(grid: Grid, context: Context) -> None:
 
     strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=2, min_available_nodes=2)
     result = strategy.start(
-        grid=secure or grid,
+        grid=secure,
         initial_arrays=ArrayRecord(
             {name: Array(np.zeros(shape)) for name, shape in SHAPES.items()}
         ),
@@ -258,7 +254,7 @@ def main(grid: Grid, context: Context) -> None:
     told = {
         "models": models,
         "metrics": [dict(one) for one in result.train_metrics_clientapp.values()],
-        "outcomes": [] if secure is None else [outcome(one) for one in secure.outcomes],
+        "outcomes": [outcome(one) for one in secure.outcomes],
         "doubled": doubling.codes,
     }
     Path(str(config["told"])).write_text(json.dumps(told))

@@ -29,7 +29,6 @@ def run_config(folder: Path, **changes: str | float | bool) -> Config:
         "rounds": 2,
         "told": str(folder / "told.json"),
         "marks": "",
-        "plain": False,
         "doubled": False,
         "variant": "semi-honest",
         "dropout": 0.3,

@@ -2,6 +2,8 @@
 
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from secagg.watermark import FileWatermark
 from tests.secagg.flower import learning_app as app
 from tests.secagg.flower import runs
 from tests.support.flower_deployment import Deployment
+from tests.support.quiet_flower import QuietFlower
 
 pytestmark = pytest.mark.deep
 
@@ -128,3 +131,19 @@ def test_what_comes_twice_is_answered_once(tmp_path: Path) -> None:
     # The last copies come after the end; all others were declined.
     assert set(told["doubled"]) == {Code.STALE}
     assert len(told["doubled"]) >= 3 * 6
+
+
+def test_a_superlink_that_a_simulation_leaves_behind_is_ended(tmp_path: Path) -> None:
+    config = runs.run_config(tmp_path, nodes=4)
+    written = runs.write(tmp_path, config)
+    with QuietFlower(tmp_path / "quiet") as quiet:
+        connection = '[superlink]\ndefault = "local"\n[superlink.local]\naddress = ":local:"\n'
+        (quiet.folder / "flwr" / "config.toml").write_text(connection)
+        options = "num-supernodes=4 client-resources-num-cpus=1 init-args-num-cpus=2"
+        flwr = [str(Path(sys.executable).parent / "flwr"), "run", str(written), "--stream"]
+        flwr += ["--federation-config", options]
+        subprocess.run(flwr, env=quiet.environment(), check=True, capture_output=True)
+        assert any("flower-superlink" in command for command in quiet.processes().values())
+    assert quiet.processes() == {}
+    assert quiet.turned_to() == []
+    assert [one["aborted"] for one in runs.told(tmp_path)["outcomes"]] == [None, None]
