@@ -322,8 +322,8 @@ class PriRecServer:
         for node, member in self._members.items():
             setup, told = setups.get(node, (b"", {}))
             message = Exchange(self._session, epoch, round_, setup)
-            letters = np.frombuffer(b"".join(mail.get(member.party, [])), dtype=np.uint8)
-            asked[node] = message, {"v": v, "letters": letters, **told}
+            brought = np.frombuffer(b"".join(mail.get(member.party, [])), dtype=np.uint8)
+            asked[node] = message, {"v": v, "letters": brought, **told}
         for node, (data, told) in self._asked("exchange", asked).items():
             setups.pop(node, None)
             try:

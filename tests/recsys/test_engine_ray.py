@@ -7,10 +7,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -197,6 +199,37 @@ def test_kill_9_and_resume_in_one_process_gives_the_same_digest(
     assert row(whole)["engine"] == "local"
     ledger = json.loads((out / "public" / "ledger.json").read_text())
     assert ledger["engines"] == ["ray", "local"]
+
+
+@pytest.mark.deep
+def test_a_cluster_that_others_started_gives_the_same_digest(tmp_path: Path, whole: Path) -> None:
+    """With a token of its owner's; it goes on running afterwards."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    out = tmp_path / "run"
+    with QuietFlower(tmp_path / "around") as around:
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
+        env = around.environment() | token
+        head = ("--head", f"--port={address.rpartition(':')[2]}", "--num-cpus=2")
+        # Ray's sockets need a short path.
+        with TemporaryDirectory(prefix="ray-", dir="/tmp") as files:
+            command = (*head, "--include-dashboard=false", f"--temp-dir={files}")
+            ray = [sys.executable, "-m", "ray.scripts.scripts", "start", *command]
+            subprocess.run(ray, env=env, check=True, capture_output=True)
+            train = [*RUN, "--engine", "ray", "--ray-address", address, "--out", str(out)]
+            done = subprocess.run(
+                [sys.executable, "-m", "recsys", *train, "--json"],
+                cwd=ROOT,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert any("gcs_server" in each for each in around.processes().values())
+            assert around.turned_to() == []
+    assert f"engine ray: 2 workers on the cluster at {address}" in done.stderr
+    assert json.loads(done.stdout)["rows"][0]["model_digest"] == row(whole)["model_digest"]
 
 
 @pytest.mark.parametrize(
