@@ -133,6 +133,7 @@ def main() -> None:
         engine.start(work.Empty())
         found["echo"] = engine.map(work.echo, 5, range(10))
         found["nothing"] = engine.map(work.echo, 5, ())
+        engine.start(work.Odd())
         found["refused"] = raised(lambda: engine.map(work.refuses, None, range(6)))
         found |= deaths(engine, folder)
         address = engine._ray.get_runtime_context().gcs_address

@@ -19,6 +19,13 @@ class Empty:
         return b""
 
 
+class Odd:
+    """What no two processes agree on."""
+
+    def probe(self) -> bytes:
+        return str(os.getpid()).encode()
+
+
 def echo(shared: object, current: int, chunk: int) -> tuple[int, int]:
     """The chunk, and what is current."""
     return chunk, current

@@ -4,6 +4,7 @@ import copy
 import pickle
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from mpc.core.errors import MissingLibraryError, ParameterError, StateError
 from recsys.baselines.biases import Biases
 from recsys.engine import RAY, LocalEngine, Shared, split
+from recsys.engine_facts import Facts
 from recsys.engine_ray import RayEngine, host_of
 from recsys.errors import DivergenceError, EngineError
 from recsys.fedgnn import FedGNNLearner
@@ -210,6 +212,15 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
 def test_workers_are_counted_from_one(workers: Any) -> None:
     with pytest.raises(ParameterError, match=r"^workers must"):
         RayEngine(workers)
+
+
+def test_a_worker_with_another_version_is_refused() -> None:
+    here = Facts.here(Empty())
+    here.check(here)
+    for name in ("Python", "privrec", "numpy", "scipy", "torch"):
+        other = replace(here, machine="second", versions={**here.versions, name: "0.1"})
+        with pytest.raises(EngineError, match=rf"^a worker on second has {name} 0\.1, and this"):
+            here.check(other)
 
 
 def closed_port() -> int:

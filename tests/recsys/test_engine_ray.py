@@ -141,6 +141,15 @@ def test_nothing_is_left_behind(found: dict[str, Any]) -> None:
     assert not [name for name in found["in the home folder"] if "ray" in name]
 
 
+def test_a_machine_that_rounds_otherwise_is_told_of_once(found: dict[str, Any]) -> None:
+    """Where processes do not agree on a probe, and not where they do."""
+    odd = [sentence for sentence in found["told"] if "round otherwise" in sentence]
+    assert odd == [
+        f"workers on {socket.gethostname()} round otherwise than this process: the digest will not "
+        "be that of one process"
+    ]
+
+
 def test_it_says_where_the_work_is_done(found: dict[str, Any]) -> None:
     assert found["described"] == "3 workers on this machine"
     assert found["told"][0] == "engine ray: 3 workers on this machine"
@@ -210,7 +219,8 @@ def test_a_cluster_that_others_started_gives_the_same_digest(tmp_path: Path, who
     out = tmp_path / "run"
     with QuietFlower(tmp_path / "around") as around:
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
-        env = around.environment() | token
+        # A head reports even that it reports nothing.
+        env = around.environment() | token | {"RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9"}
         head = ("--head", f"--port={address.rpartition(':')[2]}", "--num-cpus=2")
         # Ray's sockets need a short path.
         with TemporaryDirectory(prefix="ray-", dir="/tmp") as files:
