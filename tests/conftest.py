@@ -37,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Stable: all others stay in order.
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
     if config.getoption("deep"):
         return
     deep = [item for item in items if item.get_closest_marker("deep")]

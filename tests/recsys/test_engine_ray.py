@@ -24,6 +24,8 @@ from tests.support.processes import python
 from tests.support.quiet_flower import QuietFlower
 from tests.support.source import ROOT
 
+pytestmark = pytest.mark.first
+
 RUN = [
     *("train", "prirec", "--data", "synthetic-city:40x30,pois_per_user=10", "--neighbours", "3"),
     *("--mode", "simulate", "--chunk", "8", "--epochs", "60", "--patience", "60", "--seed", "3"),
@@ -189,6 +191,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.deep
 def test_kill_9_and_resume_in_one_process_gives_the_same_digest(
     tmp_path: Path, whole: Path
 ) -> None:
@@ -242,9 +245,8 @@ def test_a_cluster_that_others_started_gives_the_same_digest(tmp_path: Path, who
     assert json.loads(done.stdout)["rows"][0]["model_digest"] == row(whole)["model_digest"]
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.deep)]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_the_workers_too(tmp_path: Path, number: signal.Signals) -> None:
     """As a terminal sends it, to all processes of the group; SIGTERM goes to the command alone."""
     out = tmp_path / "run"

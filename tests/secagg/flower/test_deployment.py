@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.secagg.flower import learning_app as app
 from tests.secagg.flower import runs
 from tests.support.flower_deployment import Deployment
+
+pytestmark = pytest.mark.first
 
 NODES = 3
 TRIPS = ["AdvertiseKeys", "ShareKeys", "MaskedInputCollection", "Unmasking"]

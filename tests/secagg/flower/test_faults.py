@@ -1,7 +1,6 @@
 """Nodes that die, come late or answer twice, at any step: the right mean of the rest, or none."""
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -395,14 +394,6 @@ def test_an_answer_that_was_damaged_on_its_way_is_none(
 
 
 # Training, and mods.
-
-
-@pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    logger = logging.getLogger("flwr")
-    logger.addHandler(caplog.handler)
-    yield caplog
-    logger.removeHandler(caplog.handler)
 
 
 @pytest.mark.parametrize("engine", ["simulation", "deployment"])

@@ -562,18 +562,18 @@ def test_a_grid_is_wrapped_once() -> None:
         SecureGrid(session.secure)
 
 
-def test_an_aborted_round_is_told_in_flower_s_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_aborted_round_is_told_in_flower_s_log(told: pytest.LogCaptureFixture) -> None:
     session = Session(N)
     session.train()
-    assert "secagg" not in caplog.text
+    assert "secagg" not in told.text
     for node in session.nodes[1:]:
         session.grid.on(node, Step.SHARE_KEYS, Fault.UNAVAILABLE)
-    caplog.clear()
+    told.clear()
     session.train()
-    told = [one for one in caplog.records if "secagg" in one.getMessage()]
-    assert {(one.name, one.levelname) for one in told} == {("flwr", "WARNING")}
-    assert "gives no mean: step 2, ShareKeys" in told[0].getMessage()
-    assert len(told) == N
+    lines = [one for one in told.records if "secagg" in one.getMessage()]
+    assert {(one.name, one.levelname) for one in lines} == {("flwr", "WARNING")}
+    assert "gives no mean: step 2, ShareKeys" in lines[0].getMessage()
+    assert len(lines) == N
 
 
 def test_each_outcome_is_told_to_whom_it_may_concern() -> None:

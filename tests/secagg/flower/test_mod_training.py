@@ -1,7 +1,6 @@
 """What a client makes of its training: what fails is a drop-out, and what it says stays here."""
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +30,6 @@ from tests.secagg.flower.by_hand import (
 
 N = 4
 SECRET = "patient 271828"
-
-
-@pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What Flower's logger says, which passes nothing on to others."""
-    logger = logging.getLogger("flwr")
-    logger.addHandler(caplog.handler)
-    yield caplog
-    logger.removeHandler(caplog.handler)
 
 
 Change = Callable[[Message], None]

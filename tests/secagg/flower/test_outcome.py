@@ -11,12 +11,12 @@ def test_trips_are_the_steps_that_were_sent() -> None:
     assert outcome.aborted is None
 
 
-def test_only_an_aborted_round_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_an_aborted_round_is_told(told: pytest.LogCaptureFixture) -> None:
     gone = (Missing("ShareKeys", 17, "no answer within 60 s"),)
     tell_aborted(RoundOutcome(3, (1, 2), missing=gone))
-    assert caplog.text == ""
+    assert told.text == ""
     tell_aborted(RoundOutcome(4, missing=gone, aborted="2 of 3 needed"))
-    assert [record.getMessage() for record in caplog.records] == [
+    assert [record.getMessage() for record in told.records] == [
         "secagg: round 4 gives no mean: 2 of 3 needed",
         "secagg: node 17 left in ShareKeys: no answer within 60 s",
     ]

@@ -8,6 +8,8 @@ from tests.secagg.flower import learning_app as app
 from tests.secagg.flower import runs
 from tests.support.flower_deployment import Deployment
 
+pytestmark = pytest.mark.first
+
 NODES = 10
 SIMULATION = f"num-supernodes={NODES} client-resources-num-cpus=1 init-args-num-cpus=2"
 
