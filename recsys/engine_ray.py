@@ -199,7 +199,7 @@ class RayEngine(Engine):
                     "address": LOCAL_CLUSTER,
                     "num_cpus": self._wanted or processors(),
                     "include_dashboard": False,
-                    "_temp_dir": str(self._surroundings.folder),
+                    "_temp_dir": self._surroundings.files,
                 }
             with self._surroundings.of_its_own():
                 self._ray.init(log_to_driver=False, logging_level=_ERRORS_ALONE, **settings)
@@ -208,7 +208,8 @@ class RayEngine(Engine):
             raise EngineError(
                 f"Ray does not start {'here' if starts else f'at {self._address}'}: "
                 f"{_last_line(error)}",
-                remedy="see that `ray status` works there, or choose the engine local",
+                remedy="choose the engine local, or see that `ray status` works, with the "
+                "RAY_AUTH_TOKEN of the cluster if it has one",
             ) from error
         except BaseException:
             self.close()

@@ -19,8 +19,8 @@ from mpc.core.rng import SYSTEM_RNG
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Where it is 0, Ray takes 127.0.0.1 for the address of this machine, on Linux too."""
 
-_LONGEST_BASE = 20
-"""Characters: the path of a socket has about 80 more below it, and may have 103."""
+_LONGEST_BASE = 16
+"""Characters: the path of a socket has 87 more below it, and may have 103."""
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -46,11 +46,14 @@ class Surroundings:
 
     A cluster of its own listens on the loopback address, wants a token, and has its files in a
     temporary folder. One that others started has what they gave it.
-    folder: the temporary folder, None where the files are those of others.
+    folder: the temporary folder, which its owner alone can enter.  files: the one in it for Ray.
+    Both are None where the files are those of others.
     """
 
     def __init__(self, *, starts: bool) -> None:
         self.folder = _private_folder() if starts else None
+        # Ray opens the folder of its files to everybody, so it lies in a private one.
+        self.files = None if self.folder is None else str(self.folder / "r")
         wanted: dict[str, str | None] = {**_QUIET}
         if starts:
             # A cluster that a variable names is for others.

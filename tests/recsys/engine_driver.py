@@ -139,7 +139,9 @@ def main() -> None:
         address = engine._ray.get_runtime_context().gcs_address
         found["joins"] = [joins(address, token=token) for token in (False, True)]
         assert engine._surroundings is not None
-        found["folder"] = str(engine._surroundings.folder)
+        place = engine._surroundings.folder
+        assert place is not None
+        found["folder"], found["mode"] = str(place), place.stat().st_mode & 0o777
     found["afterwards"] = surroundings()
     print(json.dumps(found))
 

@@ -6,6 +6,7 @@ One start of Ray serves the trainings of ``engine_driver``; commands have one ea
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -132,6 +133,7 @@ def test_the_cluster_takes_in_nobody_without_its_token(found: dict[str, Any]) ->
     without, with_token = found["joins"]
     assert without != 0
     assert with_token == 0
+    assert found["mode"] == 0o700  # of the folder that its sockets lie in
 
 
 def test_nothing_is_left_behind(found: dict[str, Any]) -> None:
@@ -198,10 +200,13 @@ def test_kill_9_and_resume_in_one_process_gives_the_same_digest(
     out = tmp_path / "run"
     with AsOfAUser(tmp_path / "around") as around:
         process = begun(around, out)
+        folders = around.folders()
         process.kill()
         process.communicate()
         # Two of Ray's helpers look for their parent every half minute only.
         assert around.left("gcs_server", "raylet/raylet", "ray::Worker") == []
+    for folder in folders:  # which nobody was left to delete
+        shutil.rmtree(folder)
     with RunFolder(out) as run:
         assert 1 <= run.checkpoints < 60
     assert main(["train", "--resume", str(out), "--quiet"]) == 0
