@@ -5,12 +5,13 @@
 PYTHON ?= python3
 WORKERS ?= 2
 PYTEST_FLAGS ?=
+DEEP ?= deep
 DEMO_OUT ?= demo-run
 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --benchmark-disable $(PYTEST_FLAGS)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --benchmark-disable $(PYTEST_FLAGS)
 
 # Stamps: an installation runs again only when what it installs has changed.
 RUN_READY := $(VENV)/.ready-to-run
@@ -41,7 +42,7 @@ tests: $(TEST_READY)
 	$(PYTEST) tests
 
 test-deep: $(TEST_READY)  ## only the deep tests: large samples and real data
-	$(PYTEST) --deep -m deep tests
+	$(PYTEST) --deep -m '$(DEEP)' tests
 
 bench: $(TEST_READY)  ## all benchmarks, then the ratios to limits and peers as JSON
 	$(BIN)/python -m pytest benchmarks --benchmark-only

@@ -49,6 +49,7 @@ def test_a_simulation_by_ray_gives_the_model_of_one_process(tmp_path: Path) -> N
     assert figures(app)["fewest_nodes"] == NODES
 
 
+@pytest.mark.deployment
 @pytest.mark.deep
 def test_a_deployment_trains_and_every_node_has_its_model(tmp_path: Path) -> None:
     app = written(tmp_path)

@@ -43,6 +43,7 @@ def test_a_simulation_by_ray_gives_the_model_of_one_process(tmp_path: Path) -> N
     assert losses == sorted(losses, reverse=True)
 
 
+@pytest.mark.deployment
 @pytest.mark.deep
 def test_a_deployment_trains_and_every_node_has_its_users_model(tmp_path: Path) -> None:
     nodes, app = 4, written(tmp_path)

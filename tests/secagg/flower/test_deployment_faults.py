@@ -18,7 +18,7 @@ from tests.secagg.flower import runs
 from tests.support.flower_deployment import Deployment
 from tests.support.quiet_flower import QuietFlower
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.deployment, pytest.mark.first]
 
 SHARE, MASK, CHECK, UNMASK = (
     Step.SHARE_KEYS,
