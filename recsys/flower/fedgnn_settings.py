@@ -6,18 +6,16 @@ a clip or noise off.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from mpc.core.checks import integer
 from mpc.core.errors import ParameterError
+from recsys.flower.federation import Federation
 from recsys.ratings.config import RatingConfig
 from recsys.tasks import PRESET, RATING
 
 NONE = "none"
-
-MIN_NODES = 3
-"""Below it ``secagg`` forms no sum."""
 
 _WITHOUT_MEANING = {
     "mode": "every node does its users' real work",
@@ -27,21 +25,17 @@ _WITHOUT_MEANING = {
 }
 
 
-@dataclass(frozen=True)
-class FedGNNSettings:
-    """All of them.
+@dataclass(frozen=True, kw_only=True)
+class FedGNNSettings(Federation):
+    """All of them; those of the federation are its own.
 
     train: of the model, as ``privrec train fedgnn`` has them, so far as they have a meaning here.
     data: name of a rating set or path to it, on every machine: a node takes its partition of it. A
     node whose configuration names ratings of its own (``privrec-data``) takes those.
     catalogue: file of item ids, one in a line, with ``lowest`` and ``highest``, the range of
     ratings; empty takes all three from ``data``, as the server sees it.
-    out: folder of the model, on the server; empty saves none.
-    nodes: rounds wait for so many nodes, and no sum has fewer.  wait: seconds that they do.
     node_users, node_ratings: the most of one node; 0 for what ``data`` and ``nodes`` give, which
     suits partitions alone.
-    variant, dropout, corrupt, deadline, train_deadline, grace, roster, operator: of
-    ``secagg.flower.SecAggConfig``; ``grace`` 0 waits for everybody until the deadline.
     """
 
     train: RatingConfig
@@ -49,24 +43,11 @@ class FedGNNSettings:
     catalogue: str = ""
     lowest: float = 0.0
     highest: float = 0.0
-    out: str = ""
-    nodes: int = MIN_NODES
-    wait: float = 120.0
     node_users: int = 0
     node_ratings: int = 0
-    variant: str = "semi-honest"
-    dropout: float = 0.3
-    corrupt: float = 0.1
-    deadline: float = 60.0
-    train_deadline: float = 600.0
-    grace: float = 0.0
-    roster: str = ""
-    operator: str = ""
 
     def __post_init__(self) -> None:
-        for item in fields(self)[1:]:
-            object.__setattr__(self, item.name, _typed(item.name, getattr(self, item.name)))
-        integer("nodes", self.nodes, MIN_NODES, 2**16 - 1)
+        super().__post_init__()
         for name in ("node_users", "node_ratings"):
             integer(name, getattr(self, name), 0, 2**31 - 1)
         if self.catalogue and not self.lowest < self.highest:
@@ -84,27 +65,14 @@ class FedGNNSettings:
     @classmethod
     def read(cls, run_config: Mapping[str, Any]) -> Self:
         """The settings that a run has. ParameterError for an unknown name or a bad value."""
-        values = {name.replace("-", "_"): value for name, value in run_config.items()}
-        own = {item.name for item in fields(cls)} - {"train"}
-        unknown = sorted(set(values) - own - set(RATING.names) - {PRESET})
-        if unknown:
-            known = ", ".join(sorted({*own, *RATING.names, PRESET}))
-            raise ParameterError(f"unknown setting {unknown[0]!r}", remedy=f"known: {known}")
-        for name, reason in _WITHOUT_MEANING.items():
-            if name in values:
-                raise ParameterError(
-                    f"{name} has no meaning in a Flower app: {reason}", remedy="leave it out"
-                )
-        model = {name: _value(values[name]) for name in values if name not in own}
+        own, model = cls.parted(run_config, {*RATING.names, PRESET}, _WITHOUT_MEANING)
+        model = {name: _value(value) for name, value in model.items()}
         train = RATING.make(RATING.completed({"model": "fedgnn", **model}))
         if not isinstance(train, RatingConfig):
             raise TypeError(type(train))
         # The variant of secagg that a ledger and a report speak of.
         secure = train.aggregate == "secure"
-        return cls(
-            replace(train, secagg="full" if secure else train.secagg),
-            **{name: values[name] for name in own if name in values},
-        )
+        return cls(train=replace(train, secagg="full" if secure else train.secagg), **own)
 
 
 def _check_model(train: RatingConfig) -> None:
@@ -122,14 +90,3 @@ def _check_model(train: RatingConfig) -> None:
 
 def _value(given: Any) -> Any:
     return None if given == NONE and isinstance(given, str) else given
-
-
-def _typed(name: str, value: object) -> object:
-    """``value`` as its field's type, where TOML's is as good: 60 for 60.0."""
-    default = getattr(FedGNNSettings, name)
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not type(default):
-        kind = {str: "text", int: "a whole number", float: "a number"}[type(default)]
-        raise ParameterError(f"{name.replace('_', '-')} must be {kind}, got {value!r}")
-    return value
